@@ -1,7 +1,6 @@
 """The page in a real browser."""
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.browser import (
@@ -249,21 +248,6 @@ def test_gallery_filters_and_finds_similar_photographs(page):
     expect(page.locator("#filter-words")).to_have_value("05")
 
 
-def test_late_response_does_not_replace_a_newer_view(page):
-    routes = []
-    page.route("**/v1/gallery?label=forest*", lambda route: routes.append(route))
-    page.get_by_role("link", name="Gallery").click()
-    page.get_by_label("Class").select_option("forest")
-    page.get_by_label("Class").select_option("coast")
-    expect(page.locator("#gallery h1")).to_have_text("coast")
-    with page.expect_response("**/v1/gallery?label=forest*") as late:
-        routes[0].continue_()
-    late.value.finished()
-    # When a later response has been read, so has the late one.
-    page.evaluate("() => fetch('/healthz').then((response) => response.json())")
-    expect(page.locator("#gallery h1")).to_have_text("coast")
-
-
 def test_show_more_reports_an_error_and_can_be_retried(page):
     def few(route):
         if "offset" in route.request.url and not refused:
@@ -370,19 +354,6 @@ def test_docs_describe_every_route(page, server):
     assert any("/v1/predict" in each for each in described)
     expect(page.locator("tr#overloaded td").first).to_have_text("503")
     expect(page.locator("#example")).to_have_text(f"curl -F images=@photo.jpg {server}v1/predict")
-
-
-def test_docs_example_has_a_token_if_required(browser, token_server):
-    page = browser.new_page()
-    page.goto(f"{token_server}docs")
-    example = page.locator("#example")
-    expect(example).to_contain_text('curl -H "Authorization: Bearer $SUPDOCNADE_TOKEN" -F images')
-    page.close()
-
-
-def test_screenshot_in_the_readme_is_small():
-    root = Path(__file__).parents[2]
-    assert (root / "docs" / "page.png").stat().st_size < 300_000
 
 
 def test_a_prediction_is_corrected_and_listed(page):

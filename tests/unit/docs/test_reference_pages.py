@@ -3,7 +3,7 @@
 import pytest
 from docs import reference_pages as pages
 
-from supdocnade import SceneModel, SkippedImagesWarning, SupDocNADE
+from supdocnade import SupDocNADE
 
 
 def documented():
@@ -45,20 +45,6 @@ def test_a_docstring_becomes_text_code_and_lists():
     ]
 
 
-def test_signatures_have_all_defaults_and_break_if_long():
-    def short(self, X, *, top=5, name="a, b=c"):
-        pass
-
-    assert list(pages.signature("short", short)) == [
-        *("", "```python", "short(X, *, top=5, name='a, b=c')", "```")
-    ]
-    lines = list(pages.signature("SceneModel", SceneModel))
-    assert lines[2] == "SceneModel("
-    assert "    patch_size=(16, 32)," in lines
-    assert "    device='auto'," in lines
-    assert list(pages.signature("SkippedImagesWarning", SkippedImagesWarning)) == []
-
-
 def test_members_are_those_of_the_package_without_settings():
     members = list(pages.public_members(SupDocNADE))
     assert members[0] == "fit"
@@ -82,9 +68,3 @@ def test_the_page_of_commands_has_every_option(command):
     assert f"```text\nsupdocnade {command} " in section
     assert "| `-q`, `--quiet` | Show no progress and no notes, only errors. |" in section
     assert "| `--debug` |" in section
-
-
-def test_help_becomes_markdown():
-    text = "file<TAB>a|b of `train --json`, or --no-mirror: x>=1 [default: a_b]"
-    wanted = r"file&lt;TAB&gt;a\|b of `train --json`, or `--no-mirror`: x&gt;=1 \[default: a\_b\]"
-    assert pages.escape(text) == wanted

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.utils.class_weight import compute_class_weight
 from tests.planted_corpus import scene_corpus
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
@@ -163,13 +162,6 @@ def test_partial_fit_uses_the_cpu_also_when_fit_would_use_a_gpu(X):
     np.testing.assert_array_equal(there.components_, here.components_)
 
 
-def test_partial_fit_keeps_the_annotations_of_the_first_call(X, scenes):
-    model = DocNADE(n_topics=4, random_state=0).partial_fit(X, annotations=scenes.tags)
-    model.partial_fit(X)
-    with pytest.raises(InvalidArgument, match=r"annotations must have \d+ columns, as before"):
-        model.partial_fit(X, annotations=scenes.tags[:, :2])
-
-
 def test_documents_of_weight_zero_have_no_effect(X, scenes):
     weight = np.ones(80)
     weight[40:] = 0
@@ -284,14 +276,6 @@ def test_early_stopping_holds_a_part_of_every_class_out(X, scenes):
     model.fit(X, scenes.labels)
     assert "accuracy" in model.history_.epochs[0].validation
     assert model.history_.best_epoch is not None
-
-
-def test_verbose_prints_a_line_for_every_epoch(capsys, X):
-    DocNADE(n_topics=2, max_epochs=2, verbose=1).fit(X)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["epoch 1/2", "epoch 2/2"]
-    DocNADE(n_topics=2, max_epochs=2).fit(X)
-    assert capsys.readouterr().out == ""
 
 
 def test_damping():
@@ -427,12 +411,6 @@ def test_class_weights_are_checked(X, scenes):
     model.partial_fit(X, scenes.labels, np.unique(scenes.labels))
     some = scenes.labels > 0
     model.partial_fit(X[some], scenes.labels[some])
-
-
-def test_balanced_weights_are_scikit_learns(X, scenes):
-    corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
-    expected = compute_class_weight("balanced", classes=np.arange(4), y=scenes.labels)
-    np.testing.assert_allclose(corpus.balanced_class_weight(), expected)
 
 
 def test_scores_refuse_what_they_cannot_compare(X, scenes):

@@ -176,16 +176,6 @@ def test_the_score_of_a_tag_is_its_log_probability():
     assert found[0] == pytest.approx(float(expected.detach()[0, 0]), abs=1e-5)
 
 
-def test_an_empty_document_has_no_shares():
-    made = network("relu")
-    nothing = np.empty(0, np.int64), np.empty(0)
-    for score in (SoftmaxHead(made.arrays()).explain(0), WordTags(made.arrays()).explain(0)):
-        found = attribute(made, *nothing, score)
-        assert found.whole == found.empty
-        assert found.word_share_V.size == 0
-        assert (found.topic_share_H == 0).all()
-
-
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 def test_gradients_of_a_tag_are_finite_differences(output):
     made = network("relu", output=output)
@@ -211,16 +201,6 @@ def test_shares_of_patches_add_up_to_the_score(classifier, limit):
     number = model.classes_.tolist().index(found.name)
     if classifier == "svm":
         assert found.whole == pytest.approx(scores[0, number], abs=1e-4)
-
-
-def test_any_class_and_any_tag_can_be_explained():
-    model = small_model()
-    other = model.explain(IMAGE, label="coast")
-    assert (other.kind, other.name) == ("label", "coast")
-    for tag in model.tag_names_[:4]:
-        found = model.explain(IMAGE, tag=tag.upper())
-        assert (found.kind, found.name) == ("tag", tag)
-        assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
 def test_an_explanation_tells_the_probability_and_the_decision():
@@ -254,15 +234,6 @@ def test_the_explained_score_of_a_tag_ranks_it(classifier):
     for each in found:
         assert each.share_S.sum() == pytest.approx(each.whole - each.empty, abs=1e-3)
         assert each.score == f"log p({each.name}) + {factor}log p({each.name} | classes)"
-
-
-def test_patches_are_those_of_the_photograph():
-    model = small_model()
-    found = model.explain(IMAGE)
-    words = model.fitted_.encoder.encode(IMAGE)
-    np.testing.assert_array_equal(found.centres_S2, words.centres_S2)
-    assert found.size == words.size == (96, 128)
-    assert found.share_S.shape == (len(words.words_SM),)
 
 
 def test_unknown_names_are_refused():

@@ -114,23 +114,6 @@ def test_without_tags_there_are_classes_alone():
         model.explain(images[0], tag="sea")
 
 
-def test_without_both_there_are_topics():
-    images, _, _ = columns(scenes())
-    model = fit((images, None, None))
-    assert model.transform(images).shape == (24, 12)
-
-
-def test_none_of_a_few_photographs_is_held_out():
-    images, labels, tags = columns(scenes())
-    few = [0, 1, 8, 9, 16]
-    model = fit(
-        ([images[i] for i in few], [labels[i] for i in few], [tags[i] for i in few]),
-        min_tag_count=1,
-    )
-    assert model.fitted_.held_out.n_images == 0
-    assert model.predict(images).shape == (24,)
-
-
 def test_photographs_that_cannot_be_read():
     images, labels, tags = columns(scenes())
     bad = [*images, b"no image"], [*labels, "coast"], [*tags, None]
@@ -183,16 +166,6 @@ def test_photographs_used_for_words_are_never_held_out():
     assert names
     keys = dict(zip(learned.photographs.names, learned.photographs.content_keys(), strict=True))
     assert not {keys[name] for name in names} & seen
-
-
-def test_progress_is_reported_to_the_end():
-    last = {}
-    fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
-    fit_model.fit(*columns(scenes()), progress=lambda stage, *now: last.update({stage: now}))
-    stages = ["checking photographs", "sampling patches", "learning words"]
-    stages += ["reading photographs", "learning", "tuning the classifier", "learning from all"]
-    assert list(last) == [*stages, "saving sample photographs"]
-    assert all(done == total for done, total in last.values())
 
 
 def test_an_interrupted_fit_resumes(tmp_path):
@@ -257,20 +230,3 @@ def test_more_photographs_are_added():
     }
     assert model.fitted_.encoder.fingerprint() == words
     assert (model.predict(images[8:]) == labels[8:]).mean() > 0.8
-
-
-def test_adding_is_fitting_on_all_with_the_same_words():
-    images, labels, tags = columns(scenes())
-    model = fit((images[::2], labels[::2], tags[::2]))
-    model.fit_more(images[1::2], labels[1::2], tags[1::2])
-    again = fit((images[::2], labels[::2], tags[::2]))
-    again.fit_more(images[1::2], labels[1::2], tags[1::2])
-    np.testing.assert_array_equal(model.predict_proba(images), again.predict_proba(images))
-    assert model.fitted_.training_set.counts.sum() == model.fitted_.bag.transform(images).sum()
-
-
-def test_words_must_stay_when_photographs_are_added():
-    images, labels, tags = columns(scenes(3))
-    model = fit((images, labels, tags)).set_params(n_words=31)
-    with pytest.raises(InvalidArgument, match="n_words must be as before, 30"):
-        model.fit_more(images, labels, tags)
