@@ -128,6 +128,7 @@ def test_pythons_own_end_does_not_change_the_exit_code(tmp_path, code, program):
 def test_an_error_that_a_library_makes_of_ctrl_c_is_not_reported():
     program = """
 import signal
+import sys
 import typer.main
 from supdocnade.cli.main import main
 
@@ -136,6 +137,7 @@ class Command:
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt as error:
+            sys.excepthook(type(error), error, error.__traceback__)  # As PyErr_Print does in C.
             raise ImportError from error
 
 typer.main.get_command = lambda app: Command()

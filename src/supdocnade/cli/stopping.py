@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
@@ -38,6 +39,9 @@ def watch_signals() -> None:
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # Otherwise it is ignored.
         signal.signal(signal.SIGINT, _interrupt)
+    # Libraries in C print an exception that they cannot raise, such as Ctrl-C during an import.
+    sys.excepthook = _unless_stopped(sys.excepthook)
+    sys.unraisablehook = _unless_stopped(sys.unraisablehook)
     # The thread holds both sockets, so that they stay open.
     threading.Thread(target=_end_in_time, args=[reader, writer], name=__name__, daemon=True).start()
 
@@ -75,6 +79,11 @@ def end_process(code: int) -> None:
         with suppress(OSError, ValueError):  # It may be closed.
             stream.flush()
     os._exit(code)
+
+
+def _unless_stopped(hook: Callable[..., object]) -> Callable[..., object]:
+    """Return a hook that reports exceptions as another one does, but none after Ctrl-C."""
+    return lambda *error: None if _stopped else hook(*error)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
