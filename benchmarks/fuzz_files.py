@@ -139,7 +139,7 @@ def _make_scene(folder: Path) -> None:
 
 def _use_scene(folder: Path) -> None:
     from supdocnade import SceneModel
-    from supdocnade.cli.info import format_info, info_to_dict
+    from supdocnade.cli.about_model import format_info, info_to_dict
     from supdocnade.scene.persistence import load_scene
 
     model = SceneModel.load(folder / "model")

@@ -142,8 +142,7 @@ def describe_commands() -> Iterator[str]:
     yield from ("", "| exit code | meaning |", "|---|---|")
     for code, meaning in re.findall(r"^(\d+) +(.+)$", str(main.__doc__), re.MULTILINE):
         yield f"| {code} | {meaning} |"
-    for name in main.COMMANDS:
-        command = main.load_command(name)
+    for name, command in group.commands.items():
         context = typer.Context(command, info_name=name)
         yield from ("", f"## {name}", *help_paragraphs(command.help))
         yield from ("", "| argument or option | meaning |", "|---|---|")

@@ -4,14 +4,18 @@ import io
 import json
 import re
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.scene_model import first_scene
 
-from supdocnade.cli.main import run
+from supdocnade.cli.main import COMMANDS, run
 from supdocnade.demo import write_scenes
 from supdocnade.scene.persistence import SCENE
 from supdocnade.storage import load_arrays
+
+HELP = Path(__file__).parent / "golden" / "help.txt"
+"""The help of the program and of every command."""
 
 MAX_SIDE = 128
 CLASSES = ("coast", "forest", "skyline")
@@ -58,3 +62,13 @@ def learned(model):
     del description["parts"]["topics"]["history"]["seconds"]
     found = {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
     return found, description
+
+
+def help_texts():
+    """Return the help of the program and of every command."""
+    commands = ((), *((each.command_name(),) for each in COMMANDS))
+    return "\n".join(supdocnade(*command, "--help").out for command in commands)
+
+
+if __name__ == "__main__":
+    HELP.write_text(help_texts())

@@ -22,9 +22,11 @@ F      global features
 
 import math
 from collections.abc import Sequence
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, Field, field, fields
 from difflib import get_close_matches
+from inspect import cleandoc
 from numbers import Integral, Real
+from textwrap import fill, indent
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -131,21 +133,28 @@ def check_range(
     return number
 
 
-def setting(default: Any = MISSING, help: str = "", **conditions: Any) -> Any:
-    """Return a field of settings, with the conditions that `check_settings` checks."""
-    return field(default=default, metadata=setting_rules(help, **conditions))
-
-
-def setting_rules(help: str = "", choices: Sequence[str] = (), **limits: float) -> dict[str, Any]:
-    """Return the metadata of a field that has arguments of its own, and is a setting.
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    kind: str = "",
+    option: str = "",
+    choices: Sequence[str] = (),
+    **limits: float,
+) -> Any:
+    """Return a field of settings: everything that is known about one of them.
 
     Parameters
     ----------
-    help : text of the option of a command that gives the setting.
+    help : what it does, for the docstring of the constructor; the first sentence is also the help
+        of the option.
+    kind : its type in that docstring; by default, that of its annotation.
+    option : flag of a command that gives it, such as "--topics"; by default, there is none.
     choices : values that it may have.
     limits : `least`, `above`, `most` or `below`.
     """
-    return {"help": help, "choices": choices, "limits": limits}
+    metadata = {"help": help, "kind": kind, "option": option, "choices": choices, "limits": limits}
+    return field(default=default, metadata=metadata)
 
 
 def check_settings(settings: Any) -> dict[str, Any]:
@@ -179,6 +188,56 @@ def check_settings(settings: Any) -> dict[str, Any]:
                 value = check_range(name, value, **limits)
         checked[name] = value
     return checked
+
+
+def document_settings(cls: Any) -> Any:
+    """Write the section Parameters of the docstring of a class from its fields that are settings.
+
+    >>> from dataclasses import dataclass
+    >>> @document_settings
+    ... @dataclass(kw_only=True)
+    ... class Counter:
+    ...     '''Counts words.
+    ...
+    ...     Attributes
+    ...     ----------
+    ...     counts_ : dict
+    ...     '''
+    ...
+    ...     least: int = setting(2, "Words that are rarer are ignored.", least=1)
+    >>> print(Counter.__doc__)
+    Counts words.
+    <BLANKLINE>
+    Parameters
+    ----------
+    least : int, default=2
+        Words that are rarer are ignored.
+    <BLANKLINE>
+    Attributes
+    ----------
+    counts_ : dict
+    """
+    summary, rest = (*(cleandoc(cls.__doc__).split("\n\nAttributes\n", 1)), "")[:2]
+    lines = [summary, "", "Parameters", "----------"]
+    for each in fields(cls):
+        kind = each.metadata.get("kind") or _name_kind(each)
+        default = ", optional" if each.default is None else f", default={each.default!r}"
+        lines.append(f"{each.name} : {kind}{default}".replace("'", '"'))
+        lines.append(indent(fill(each.metadata.get("help", ""), 92), "    "))
+    cls.__doc__ = "\n".join([*lines, "", f"Attributes\n{rest}"])
+    return cls
+
+
+def _name_kind(each: Field[Any]) -> str:
+    """Return the type of a setting: its choices, or the name of its annotation."""
+    kinds = [kind for kind in get_args(each.type) or (each.type,) if kind is not NoneType]
+    choices = each.metadata.get("choices") or [kind for kind in kinds if isinstance(kind, str)]
+    if choices:
+        return f"{{{', '.join(map(repr, choices))}}}"
+    names = [getattr(kind, "__name__", str(kind)) for kind in kinds]
+    if NoneType in get_args(each.type) and each.default is not None:
+        names.append("None")
+    return " or ".join(names)
 
 
 def check_seed(name: str, seed: object) -> int:

@@ -12,8 +12,8 @@ from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
-from supdocnade.cli.options import describe_features
-from supdocnade.cli.run_demo import SETTINGS as DEMO_SETTINGS
+from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
+from supdocnade.cli.formats import describe_features
 from supdocnade.folders.xmp_packet import read_keywords
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.unfinished import PartialFolder
@@ -303,7 +303,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     for name, value in (("n_words", 30), ("max_epochs", 12)):
         monkeypatch.setitem(DEMO_SETTINGS, name, value)
     for name, value in (("N_TRAIN", 4), ("N_FRESH", 1)):
-        monkeypatch.setattr(f"supdocnade.cli.run_demo.{name}", value)
+        monkeypatch.setattr(f"supdocnade.cli.demo.{name}", value)
     report = ProgressBars.__call__
 
     def stop(self, name, done, total):

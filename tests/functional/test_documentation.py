@@ -19,7 +19,7 @@ from tests.scene_model import small_model
 from tests.serving import run_server
 from tests.texts import write_jsonl, write_texts
 
-from supdocnade.cli.run_demo import SETTINGS as DEMO_SETTINGS
+from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.folders.photo_folder import read_folder
 
 ROOT = Path(__file__).parents[2]
@@ -113,7 +113,7 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     for name, value in (("n_words", 30), ("max_epochs", 12)):
         monkeypatch.setitem(DEMO_SETTINGS, name, value)
     for name, value in (("N_TRAIN", 4), ("N_FRESH", 1)):
-        monkeypatch.setattr(f"supdocnade.cli.run_demo.{name}", value)
+        monkeypatch.setattr(f"supdocnade.cli.demo.{name}", value)
     quick = {"demo": ("--features", "sift"), "train": SMALL}
     for program, command, *arguments in commands:
         assert program == "supdocnade"

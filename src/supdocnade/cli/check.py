@@ -1,44 +1,111 @@
 """`supdocnade check`: look for problems in a folder of photographs before training."""
 
-import typer
+from typing import Any
 
-from supdocnade.cli import options as opt
-from supdocnade.cli.console import (
-    ProgressBars,
-    print_json,
-    print_line,
+from supdocnade.cli.console import ProgressBars, print_json, print_line
+from supdocnade.cli.formats import format_count, format_table
+from supdocnade.cli.learning_commands import Check
+from supdocnade.estimators.settings import VisualWordSettings
+from supdocnade.folders.photo_sources import scan_photographs
+from supdocnade.folders.tags import count_tags, find_similar_names
+from supdocnade.images.network_library import choose_features
+from supdocnade.runs import ProgressCallback, RunOptions, no_progress
+from supdocnade.scene.dataset import SMALL_CLASS, from_records
+from supdocnade.scene.inspection import (
+    describe_class_conflicts,
+    describe_rare_tags,
+    describe_similar_names,
+    describe_small_classes,
+    find_class_conflicts,
+    inspect_photographs,
+    list_some,
 )
 from supdocnade.scene.settings import SceneSettings
+from supdocnade.text import clean_name
+
+MAX_NAMED = 20
+"""Maximum number of names in a line; --json has all."""
 
 
-def check(
-    photos: opt.Photos,
-    min_tag_count: opt.MinTagCount = SceneSettings.min_tag_count,
-    jobs: opt.Jobs = -1,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Look for problems in a folder of photographs before training.
-
-    PHOTOS is read as by `train`, but nothing is learned and nothing is written. The result lists
-    classes, tags, files that are passed over, all files that cannot be read, rare tags, names that
-    look alike, near-duplicates, photographs in two classes, and classes with few photographs. The
-    exit code is 1 if some photographs or lines of the metadata cannot be read.
-
-    \b
-    Examples:
-      supdocnade check photos
-      supdocnade check photos --json
-    """
-    from supdocnade.cli.run_check import check_folder, format_check
-
-    with ProgressBars(quiet=quiet) as progress:
-        found = check_folder(photos, min_tag_count=min_tag_count, jobs=jobs, progress=progress)
-    if json:
+def check(options: Check) -> int:
+    """Print the problems; return 1 if some photographs or lines cannot be read."""
+    with ProgressBars(quiet=options.quiet) as progress:
+        found = check_folder(
+            options.photos, **options.settings, jobs=options.jobs, progress=progress
+        )
+    if options.json:
         print_json(found)
     else:
         for line in format_check(found):
             print_line(line)
-    if found["unreadable"] or found["invalid_lines"]:
-        raise typer.Exit(1)
+    return 1 if found["unreadable"] or found["invalid_lines"] else 0
+
+
+def check_folder(
+    photos: str, *, min_tag_count: int, jobs: int, progress: ProgressCallback = no_progress
+) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    folder = scan_photographs(photos, progress, on_error="skip")
+    photographs = from_records(folder.records)
+    settings = SceneSettings().check()
+    describer = None
+    if choose_features() == "sift":  # A network describes images of any shape.
+        describer, _ = VisualWordSettings(
+            patch_size=settings.patch_size, max_side=settings.max_side, upscale=False
+        ).check()
+    options = RunOptions(n_jobs=jobs, on_error="skip", progress=progress)
+    picture_B, unreadable = inspect_photographs(photographs, describer, options)
+    members: dict[int, list[str]] = {}
+    for name, picture in zip(photographs.names, picture_B.tolist(), strict=True):
+        members.setdefault(picture, []).append(name)
+    classes = photographs.count_classes()
+    tags = count_tags(photographs.tags)
+    return {
+        "folder": photos,
+        "n_images": len(photographs),
+        "n_unlabelled": photographs.labels.count(None),
+        "n_tagged": sum(bool(some) for some in photographs.tags),
+        "classes": dict(sorted(classes.items())),
+        "tags": dict(tags.most_common()),
+        "min_tag_count": min_tag_count,
+        "rare_tags": sorted(name for name, count in tags.items() if count < min_tag_count),
+        "small_classes": sorted(name for name, count in classes.items() if count < SMALL_CLASS),
+        "similar_classes": find_similar_names(classes),
+        "similar_tags": find_similar_names(tags),
+        "passed_over": dict(folder.passed_over),
+        "notes": list(folder.notes),
+        "invalid_lines": list(folder.invalid_lines),
+        "unreadable": [{"file": each.name, "reason": each.reason} for each in unreadable],
+        "near_duplicates": [names for names in members.values() if len(names) > 1],
+        "in_two_classes": find_class_conflicts(photographs, picture_B),
+    }
+
+
+def format_check(found: dict[str, Any]) -> list[str]:
+    """Return the lines that are printed without `--json`."""
+    n_images = format_count(found["n_images"], "photograph")
+    classes = format_count(len(found["classes"]), "class")
+    tags = format_count(len(found["tags"]), "tag")
+    lines = [f"{n_images} in {classes}; {tags} on {found['n_tagged']} of them"]
+    rows = [[clean_name(label), str(count)] for label, count in found["classes"].items()]
+    if found["n_unlabelled"]:
+        rows.append(["without a class", str(found["n_unlabelled"])])
+    lines += [f"  {line}" for line in format_table(rows).splitlines()]
+    repeated = [" = ".join(names) for names in found["near_duplicates"]]
+    invalid, n_more = found["invalid_lines"][:MAX_NAMED], len(found["invalid_lines"]) - MAX_NAMED
+    problems = [
+        *found["notes"],
+        *invalid,
+        f"{format_count(n_more, 'other line')} of the metadata cannot be read."
+        if n_more > 0
+        else "",
+        describe_small_classes(found["classes"], MAX_NAMED),
+        describe_similar_names(found["classes"], "classes", MAX_NAMED),
+        describe_rare_tags(found["tags"], found["min_tag_count"], MAX_NAMED),
+        describe_similar_names(found["tags"], "tags", MAX_NAMED),
+        f"near-duplicates: {list_some(repeated, MAX_NAMED)}." if repeated else "",
+        describe_class_conflicts(found["in_two_classes"]),
+        *(each["reason"] for each in found["unreadable"]),
+    ]
+    problems = [clean_name(line) for line in problems if line]
+    return [*lines, *(problems or ["no problems found"])]

@@ -3,69 +3,153 @@
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from supdocnade.cli import options as opt
-from supdocnade.cli.console import (
-    ProgressBars,
-    print_json,
-    print_line,
-    print_message,
+from supdocnade.cli.about_model import REPORT
+from supdocnade.cli.console import ProgressBars, print_json, print_line, print_message
+from supdocnade.cli.formats import (
+    describe_features,
+    format_count,
+    format_text,
+    resolve_features,
 )
-from supdocnade.cli.report import REPORT
+from supdocnade.cli.learning_commands import Demo
 from supdocnade.cli.stopping import explain_resuming
+from supdocnade.demo import write_scenes
+from supdocnade.errors import StorageError
+from supdocnade.folders.photo_folder import ImageRecord, read_folder
+from supdocnade.report.evaluation import Evaluation, evaluate_photographs
+from supdocnade.report.html import write_report
 from supdocnade.runs import RunOptions
+from supdocnade.scene.model import SceneModel
+from supdocnade.scene.prediction import Prediction
+from supdocnade.text import format_percent
+from supdocnade.unfinished import PartialFolder
+
+PHOTOS, FRESH, MODEL = "photos", "fresh", "model"
+
+SETTINGS: dict[str, Any] = {"n_topics": 50, "n_words": 200}
+"""Small numbers, so that the demo takes only a minute or two."""
+
+N_TRAIN, N_FRESH = 40, 10
+"""Scenes per class to learn from and to test on."""
+
+N_EXAMPLES = 4
 
 
-def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for scenes, model and report.")
-    ] = Path("supdocnade-demo"),
-    features: opt.Features = "auto",
-    device: opt.Device = "auto",
-    jobs: opt.Jobs = -1,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Train and evaluate a model on drawn scenes, in a minute or two.
-
-    No photographs are needed. The demo learns from drawn scenes of eight classes, tests the model
-    on fresh scenes, and writes a report.
-
-    \b
-    Examples:
-      supdocnade demo
-      supdocnade demo -o somewhere --features sift
-    """
-    opt.check_device(device)
-    started = time.perf_counter()
-    if not (quiet or json):
+def demo(options: Demo) -> None:
+    """Run the demo."""
+    output, started = options.output, time.perf_counter()
+    if not (options.quiet or options.json):
         print_message("learning from drawn scenes, all on this machine ...")
+    features = resolve_features(options.features)
     command = ["supdocnade", "demo", "-o", f"{output}", "--features", features]
     explain_resuming(f"resume with: {shlex.join(command)}")
-    from supdocnade.cli.run_demo import MODEL, PHOTOS, predict_examples, print_summary, run_demo
-
-    with ProgressBars(quiet=quiet) as progress:
-        options = RunOptions(n_jobs=jobs, device=device, progress=progress)
-        model, evaluation = run_demo(output, features, options)
+    with ProgressBars(quiet=options.quiet) as progress:
+        run = RunOptions(n_jobs=options.jobs, device=options.device, progress=progress)
+        model, evaluation = run_demo(output, features, run)
     examples = predict_examples(model, output)
-    if json:
-        print_json(
-            {
-                "photos": str(output / PHOTOS),
-                "model": str(output / MODEL),
-                "report": str(output / REPORT),
-                "n_images": model.fitted_.data["n_images"],
-                "n_fresh": evaluation.n_images,
-                "accuracy": evaluation.accuracy,
-                "f_measure": evaluation.f_measure,
-                "predictions": [prediction.to_dict() for _, prediction in examples],
-                "seconds": {stage: round(value, 2) for stage, value in progress.seconds.items()},
-            }
-        )
+    if not options.json:
+        print_summary(output, model, evaluation, examples)
+        print_line(f"({time.perf_counter() - started:.0f} seconds)")
         return
-    print_summary(output, model, evaluation, examples)
-    print_line(f"({time.perf_counter() - started:.0f} seconds)")
+    print_json(
+        {
+            "photos": str(output / PHOTOS),
+            "model": str(output / MODEL),
+            "report": str(output / REPORT),
+            "n_images": model.fitted_.data["n_images"],
+            "n_fresh": evaluation.n_images,
+            "accuracy": evaluation.accuracy,
+            "f_measure": evaluation.f_measure,
+            "predictions": [prediction.to_dict() for _, prediction in examples],
+            "seconds": {stage: round(value, 2) for stage, value in progress.seconds.items()},
+        }
+    )
+
+
+def run_demo(folder: Path, features: str, options: RunOptions) -> tuple[SceneModel, Evaluation]:
+    """Write drawn scenes, train and evaluate a model, and write its report.
+
+    A second call resumes an interrupted one.
+    """
+    check_folder(folder)
+    progress = options.progress
+    write_scenes(folder / PHOTOS, N_TRAIN)
+    write_scenes(folder / FRESH, N_FRESH, first=N_TRAIN)
+    partial = PartialFolder(folder / MODEL, "demo")
+    with partial.lock():
+        partial.write_plan({})
+        model = SceneModel(**SETTINGS, features=features, random_state=0)
+        model.set_params(n_jobs=options.n_jobs, device=options.device)
+        model.set_params(cache=partial.folder / "words", checkpoint=partial.folder / "checkpoint")
+        model.fit(folder / PHOTOS, progress=progress)
+        model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
+        partial.discard()
+    evaluation = evaluate_photographs(model.fitted_, read_folder(folder / FRESH), options)
+    progress("writing the report", 0, 1)
+    write_report(model.fitted_, folder / REPORT, random_state=0)
+    progress("writing the report", 1, 1)
+    return model, evaluation
+
+
+def predict_examples(model: SceneModel, folder: Path) -> list[tuple[ImageRecord, Prediction]]:
+    """Return a few fresh scenes with their predictions."""
+    fresh = read_folder(folder / FRESH)
+    records = fresh[:: max(len(fresh) // N_EXAMPLES, 1)][:N_EXAMPLES]
+    results = model.iter_predictions([record.path for record in records])
+    return [
+        (record, result)
+        for record, result in zip(records, results, strict=True)
+        if isinstance(result, Prediction)
+    ]
+
+
+def check_folder(folder: Path) -> None:
+    """Raise if a folder holds anything but an earlier demo."""
+    if folder.exists() and not folder.is_dir():
+        raise StorageError(f"{folder} must be a folder, got a file.")
+    expected = {PHOTOS, FRESH, MODEL, REPORT, PartialFolder(folder / MODEL, "demo").folder.name}
+    for path in sorted(folder.iterdir()) if folder.exists() else ():
+        if path.name not in expected and not path.name.startswith("."):
+            raise StorageError(f"{folder} must be new or hold a demo, it holds {path.name}.")
+
+
+def print_summary(
+    folder: Path,
+    model: SceneModel,
+    evaluation: Evaluation,
+    examples: list[tuple[ImageRecord, Prediction]],
+) -> None:
+    """Print the results, and what to look at and type next."""
+    fitted, saved_model = model.fitted_, str(folder / MODEL)
+    classes = format_count(len(fitted.classes), "class")
+    tags = format_count(len(fitted.tag_names), "tag")
+    drawn = format_count(fitted.data["n_images"], "drawn scene")
+    print_line(f"learned {classes} and {tags} from {drawn}")
+    settings = fitted.settings
+    print_line(describe_features(settings.features, settings.n_sift_words))
+    fresh, accuracy = format_count(evaluation.n_images, "fresh scene"), evaluation.accuracy or 0
+    results = [f"accuracy {format_percent(accuracy)}"]
+    if evaluation.f_measure is not None:
+        results.append(f"F-measure of five tags {evaluation.f_measure:.2f}")
+    print_line(f"on {fresh}: {', '.join(results)}\n")
+    for record, prediction in examples:
+        print_line(format_text(prediction))
+        print_line(f"  truth: {record.label}; {', '.join(record.tags or ())}")
+    explain = ["supdocnade", "explain", saved_model, str(examples[0][0].path)]
+    predict = ["supdocnade", "predict", saved_model, str(folder / FRESH)]
+    serve = ["supdocnade", "serve", saved_model]
+    lines = [
+        "",
+        f"The report: {folder / REPORT}",
+        "  Open it in a browser: it shows the accuracy on scenes that the model had not seen,",
+        "  typical patches of each class and topic, and scenes that it got right and wrong.",
+        "Next, type:",
+        f"  {shlex.join(explain)}",
+        f"  {shlex.join(predict)}",
+        f"  {shlex.join(serve)}  # a web page; needs the extra serve",
+        "and with photographs of your own, one folder per class:",
+        "  supdocnade train PHOTOS -o MODEL",
+    ]
+    print_line("\n".join(lines))

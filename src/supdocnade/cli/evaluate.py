@@ -1,51 +1,43 @@
 """`supdocnade evaluate`: measure a model on photographs with known classes and tags."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
-import typer
-
-from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
+    ProgressBars,
     print_json,
     print_line,
     print_message,
+    print_warnings,
+)
+from supdocnade.cli.formats import format_count, format_right, format_table
+from supdocnade.cli.model_commands import Evaluate
+from supdocnade.corpus.disk import Corpus
+from supdocnade.corpus.manifest import is_corpus
+from supdocnade.errors import InvalidArgument
+from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.folders.photo_sources import scan_photographs
+from supdocnade.report.evaluation import (
+    Evaluation,
+    evaluate_corpus,
+    evaluate_photographs,
+    frequent_confusions,
 )
 from supdocnade.runs import RunOptions
+from supdocnade.scene.persistence import load_scene
+from supdocnade.text import clean_name, format_percent
 
-All = Annotated[bool, typer.Option("--all", help="Print the whole confusion matrix, and all tags.")]
+MAX_CLASSES, MAX_TAGS = 12, 20
+"""Largest number of classes of a confusion matrix, and of tags, that are printed without --all."""
 
 
-def evaluate(
-    model: opt.Model,
-    photos: opt.Photos,
-    all_rows: All = False,
-    device: opt.Device = "auto",
-    jobs: opt.Jobs = -1,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Measure a model on photographs with known classes and tags.
-
-    PHOTOS is read as by `train`; it may be a corpus that `supdocnade encode` has written with this
-    model. Use photographs that the model was not trained on: otherwise the
-    figures are too good. Accuracy is the share of correct classes; the F-measure compares the five
-    best tags with the true ones. The calibration error tells how far the probabilities are off; 0
-    is perfect. The precision of a tag is the share of right ones among its predictions, its recall
-    the share of the photographs with the tag that were found.
-
-    \b
-    Examples:
-      supdocnade evaluate scenes other-photos
-      supdocnade evaluate scenes other-photos --json
-      supdocnade evaluate scenes other-photos.corpus
-    """
-    from supdocnade.cli.run_evaluate import evaluate_model, evaluation_to_dict, format_evaluation
-
-    opt.check_device(device)
-    options = RunOptions(n_jobs=jobs, device=device)
-    evaluation = evaluate_model(model, photos, options, quiet=quiet)
-    if evaluation.n_trained and not quiet:
+def evaluate(options: Evaluate) -> int:
+    """Print the evaluation of a model; return 1 if some photographs cannot be read."""
+    run = RunOptions(n_jobs=options.jobs, device=options.device)
+    evaluation = evaluate_model(options.model, options.photos, run, quiet=options.quiet)
+    if evaluation.n_trained and not options.quiet:
         were = "was" if evaluation.n_trained == 1 else "were"
         print_message(
             f"note: {evaluation.n_trained} of these photographs {were} used for training, "
@@ -53,9 +45,133 @@ def evaluate(
         )
     for each in evaluation.skipped:
         print_message(f"error: {each.reason}")
-    if json:
-        print_json(evaluation_to_dict(evaluation))
+    if options.json:
+        skipped = [{"file": each.name, "reason": each.reason} for each in evaluation.skipped]
+        print_json({**asdict(evaluation), "skipped": skipped})
     else:
-        print_line(format_evaluation(evaluation, all_rows=all_rows))
-    if evaluation.skipped:
-        raise typer.Exit(1)
+        print_line(format_evaluation(evaluation, all_rows=options.all_rows))
+    return 1 if evaluation.skipped else 0
+
+
+def evaluate_model(model: Path, photos: str, options: RunOptions, *, quiet: bool) -> Evaluation:
+    """Return the evaluation of a model."""
+    fitted, _ = load_scene(model)
+    if is_corpus(Path(photos)):
+        with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+            return evaluate_corpus(fitted, Corpus.open(photos), replace(options, progress=progress))
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+        # Keywords in the photographs are read with these, unless there is nothing else.
+        folder = scan_photographs(photos, progress, in_files=False)
+        if not _is_described(folder.records):
+            folder = scan_photographs(photos, progress)
+    for note in () if quiet else folder.notes:
+        print_message(f"note: {note}")
+    if not _is_described(folder.records):
+        raise InvalidArgument(
+            f"{photos} has no classes and no tags, so there is nothing to compare with; give the "
+            "folder above it, with one sub-folder per class, or a folder with tags."
+        )
+    with (
+        ProgressBars(quiet=quiet, stage_lines=False) as progress,
+        print_warnings(quiet=quiet),
+    ):
+        return evaluate_photographs(fitted, folder.records, replace(options, progress=progress))
+
+
+def _is_described(records: Sequence[ImageRecord]) -> bool:
+    """Return whether the class or the tags of a photograph are known."""
+    return any(record.label is not None or record.tags for record in records)
+
+
+def format_evaluation(evaluation: Evaluation, *, all_rows: bool = False) -> str:
+    """Return tables of the figures, the confusions and the tags."""
+    rows = [["photographs", f"{evaluation.n_images}"]]
+    if evaluation.n_unfamiliar:
+        rows.append(["  unlike the training photographs", f"{evaluation.n_unfamiliar}"])
+    n_classes = len(next(iter(evaluation.confusion.values()), ()))
+    # A single class is always predicted.
+    if evaluation.accuracy is not None and n_classes > 1:
+        rows.append(["accuracy", format_right(evaluation.accuracy, evaluation.n_labelled)])
+        if evaluation.accuracy_of_sure is not None and evaluation.n_unsure:
+            n_sure = evaluation.n_labelled - evaluation.n_unsure
+            right = format_right(evaluation.accuracy_of_sure, n_sure)
+            rows.append(["  where the model is sure", right])
+            rows.append(["  answers marked unsure", f"{evaluation.n_unsure}"])
+        rows.append(["  calibration error", _format_error(evaluation.class_calibration_error)])
+    if evaluation.f_measure is not None:
+        rows.append(["F-measure of five tags", f"{evaluation.f_measure:.3f}"])
+        rows.append(["F-measure of predicted tags", f"{evaluation.f_measure_of_given:.3f}"])
+        rows.append(["  calibration error", _format_error(evaluation.tag_calibration_error)])
+    text = format_table(rows)
+    if evaluation.n_unknown_classes:
+        n_unknown = format_count(evaluation.n_unknown_classes, "photograph")
+        text += f"\n{n_unknown} of classes that the model does not know count as errors"
+    if n_classes > 1:
+        whole = all_rows or n_classes <= MAX_CLASSES
+        form = _format_confusion if whole else _format_classes
+        text += "\n\n" + form(evaluation.confusion)
+    if evaluation.tags:
+        text += "\n\n" + _format_tags(evaluation.tags, None if all_rows else MAX_TAGS)
+    return text
+
+
+def _format_error(error: float | None) -> str:
+    return "-" if error is None else f"{100 * error:.1f} %"
+
+
+def _format_confusion(confusion: dict[str, dict[str, int]]) -> str:
+    """Return one row per true class: its name, the share of correct predictions, and counts."""
+    predicted = list(next(iter(confusion.values())))
+    header = ["true class", "right", *(f"[{n}]" for n in range(1, len(predicted) + 1))]
+    rows = [header]
+    for label, row in confusion.items():
+        name = f"{clean_name(label)} (not known)"
+        if label in predicted:
+            name = f"[{predicted.index(label) + 1}] {clean_name(label)}"
+        right = format_percent(row.get(label, 0) / max(sum(row.values()), 1))
+        rows.append([name, right, *(str(row[each]) for each in predicted)])
+    # Columns of classes that no photograph has are named below.
+    others = [
+        f"[{number}] {clean_name(name)}"
+        for number, name in enumerate(predicted, 1)
+        if name not in confusion
+    ]
+    legend = f"\nother predicted classes: {', '.join(others)}" if others else ""
+    return format_table(rows) + legend
+
+
+def _format_classes(confusion: dict[str, dict[str, int]]) -> str:
+    """Return the share of correct predictions of each true class, and the frequent confusions."""
+    rows = [["true class", "photographs", "right"]]
+    for label, row in confusion.items():
+        total = sum(row.values())
+        name = clean_name(label) if label in row else f"{clean_name(label)} (not known)"
+        rows.append([name, str(total), format_percent(row.get(label, 0) / total)])
+    lines = [format_table(rows)]
+    if confusions := frequent_confusions(confusion, MAX_CLASSES):
+        found = [["most frequent confusions", "photographs"]]
+        for each in confusions:
+            names = f"{clean_name(each['label'])}, predicted as {clean_name(each['predicted'])}"
+            found.append([names, f"{each['count']['hits']} of {each['count']['total']}"])
+        lines.append(format_table(found))
+    return "\n\n".join([*lines, "(--all prints the whole matrix)"])
+
+
+def _format_tags(tags: dict[str, dict[str, Any]], limit: int | None) -> str:
+    """Return the precision and the recall of tags, the most frequent first."""
+    ranked = sorted(tags, key=lambda tag: -tags[tag]["n_images"])
+    rows = [["tag", "photographs", "predicted", "precision", "recall"]]
+    for tag in ranked[:limit]:
+        figures = tags[tag]
+        shares = (figures["precision"], figures["recall"])
+        rows.append(
+            [
+                clean_name(tag),
+                str(figures["n_images"]),
+                str(figures["n_predicted"]),
+                *("-" if share is None else format_percent(share) for share in shares),
+            ]
+        )
+    n_more = len(tags) - len(rows) + 1
+    more = f"\n({format_count(n_more, 'other tag')}: --all)" if n_more else ""
+    return format_table(rows) + more

@@ -3,68 +3,40 @@
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
-
-from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_json, print_line
-from supdocnade.cli.options import UsageError
+from supdocnade.cli.model_commands import Explain
 from supdocnade.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from supdocnade.scene.attribution import Explanation
+from supdocnade.images.decode import write_image
+from supdocnade.report.heatmap import describe_score, describe_support, draw_explanation
+from supdocnade.scene.attribution import Explanation, explain_image
+from supdocnade.scene.persistence import load_scene
 
 SUFFIX = ".png"
 _MAX_LENGTH = 30
 """Maximum length of the parts of a default file name, which is limited to 255 bytes."""
 
 
-def explain(
-    model: opt.Model,
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="A photograph.")],
-    label: Annotated[
-        str | None, typer.Option(help="Class to explain; default: the predicted one.")
-    ] = None,
-    tag: Annotated[str | None, typer.Option(help="Tag to explain instead of a class.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Picture to write, .png; default: ./IMAGE-NAME.png."),
-    ] = None,
-    device: opt.Device = "auto",
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Show which patches of a photograph support a class or a tag.
-
-    The shares of all patches add up to the score of the photograph minus that of an empty one. The
-    picture shows the shares over the photograph; --json prints them.
-
-    \b
-    Examples:
-      supdocnade explain scenes photo.jpg
-      supdocnade explain scenes photo.jpg --tag boat -o boat.png
-      supdocnade explain scenes photo.jpg --label street --json
-    """
-    opt.check_device(device)
-    if label is not None and tag is not None:
-        raise UsageError("--label and --tag must not both be given.")
-    check_picture(output, image)
-    from supdocnade.images.decode import write_image
-    from supdocnade.report.heatmap import draw_explanation
-    from supdocnade.scene.attribution import explain_image
-    from supdocnade.scene.persistence import load_scene
-
-    fitted, _ = load_scene(model)
+def explain(options: Explain) -> None:
+    """Draw an explanation and print its summary."""
+    image, picture = options.image, options.output
+    check_picture(picture, image)
+    fitted, _ = load_scene(options.model)
     explanation = explain_image(
-        fitted, image, label=label, tag=tag, name=os.fspath(image), device=device
+        fitted,
+        image,
+        label=options.label,
+        tag=options.tag,
+        name=os.fspath(image),
+        device=options.device,
     )
-    picture = unused_path(default_picture(image, explanation.name)) if output is None else output
+    if picture is None:
+        picture = unused_path(default_picture(image, explanation.name))
     write_image(picture, draw_explanation(image, explanation, fitted.encoder.describer.decoding))
-    if json:
+    if options.json:
         print_json(explanation_to_dict(image, picture, explanation))
-    elif not quiet:
+    elif not options.quiet:
         print_line(format_explanation(image, picture, explanation))
 
 
@@ -97,7 +69,7 @@ def unused_path(picture: Path) -> Path:
     return free
 
 
-def explanation_to_dict(image: Path, picture: Path, explanation: "Explanation") -> dict[str, Any]:
+def explanation_to_dict(image: Path, picture: Path, explanation: Explanation) -> dict[str, Any]:
     """Return the object that `--json` prints."""
     patches = zip(
         explanation.centres_S2.tolist(),
@@ -124,10 +96,8 @@ def explanation_to_dict(image: Path, picture: Path, explanation: "Explanation") 
     }
 
 
-def format_explanation(image: Path, picture: Path, explanation: "Explanation") -> str:
+def format_explanation(image: Path, picture: Path, explanation: Explanation) -> str:
     """Return a summary of an explanation."""
-    from supdocnade.report.heatmap import describe_score, describe_support
-
     topics = explanation.topic_share_H
     as_whole = ""
     if explanation.global_share:

@@ -16,13 +16,14 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from supdocnade import __version__
+from supdocnade.cli import learning_commands, model_commands
 from supdocnade.cli.console import print_message, print_warning
+from supdocnade.cli.options import Command, make_callback
 from supdocnade.cli.stopping import (
     STOPPED,
     end_process,
@@ -33,59 +34,44 @@ from supdocnade.cli.stopping import (
 )
 from supdocnade.errors import SupDocNADEError
 
-COMMANDS = {
-    "demo": "Train and evaluate a model on drawn scenes, in a minute or two.",
-    "check": "Look for problems in a folder of photographs before training.",
-    "train": "Learn classes and tags from a folder of photographs.",
-    "predict": "Predict the class and the tags of photographs.",
-    "evaluate": "Measure a model on photographs with known classes and tags.",
-    "explain": "Show which patches of a photograph support a class or a tag.",
-    "suggest": "List the photographs whose labels would teach a model the most.",
-    "info": "List the classes, tags, settings and figures of a model.",
-    "report": "Write a report of a model as one HTML file.",
-    "index": "Index folders of photographs for the gallery.",
-    "serve": "Serve a web page and a REST API for a model.",
-    "features": "List the features of patches, and import networks.",
-    "card": "Print the model card of a model, or write a copy to share.",
-    "encode": "Write the visual words of photographs as a corpus.",
-    "topics": "Learn topics from texts.",
+COMMANDS: dict[type[Command], str] = {
+    learning_commands.Demo: "demo",
+    learning_commands.Check: "check",
+    learning_commands.Train: "train",
+    model_commands.Predict: "predict",
+    model_commands.Evaluate: "evaluate",
+    model_commands.Explain: "explain",
+    model_commands.Suggest: "suggest",
+    model_commands.Info: "about_model",
+    model_commands.Report: "about_model",
+    model_commands.Index: "index",
+    model_commands.Serve: "serve",
+    learning_commands.Features: "features",
+    model_commands.Card: "about_model",
+    learning_commands.Encode: "encode",
+    learning_commands.Topics: "topics",
 }
-"""The commands with their lines of help. A command is the function of this name in the module of
-this name, which is imported when the command or its help is wanted."""
+"""The commands, and the modules with their work, which are imported when they run."""
 
 
-class LazyCommands(TyperGroup):
-    """Commands whose modules are imported when they run."""
-
-    def resolve_command(
-        self, ctx: Any, args: list[str]
-    ) -> tuple[str | None, TyperCommand | None, list[str]]:
-        """Return the command that a command line names."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else load_command(name), rest
-
-
-def load_command(name: str) -> Any:
-    """Import a command."""
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(getattr(import_module(f"supdocnade.cli.{name}"), name))
-    return typer.main.get_command(alone)
-
-
-def _not_loaded() -> None:
-    """Stand for a command that is not imported yet."""
+def run_command(options: Command) -> None:
+    """Run a command with its options."""
+    options.check()
+    module = import_module(f"supdocnade.cli.{COMMANDS[type(options)]}")
+    if code := getattr(module, options.command_name())(options):
+        raise typer.Exit(code)
 
 
 app = typer.Typer(
     name="supdocnade",
-    cls=LazyCommands,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for name, line in COMMANDS.items():
-    app.command(name, help=line)(_not_loaded)
+for command in COMMANDS:
+    line = str(command.__doc__).partition("\n")[0]
+    app.command(command.command_name(), short_help=line)(make_callback(command, run_command))
 
 
 def _print_version(version: bool) -> None:
@@ -128,7 +114,8 @@ def run(arguments: Sequence[str]) -> int:
             print_stopped()
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
-        command = f"supdocnade {arguments[0]}" if arguments[0] in COMMANDS else "supdocnade"
+        names = [each.command_name() for each in COMMANDS]
+        command = f"supdocnade {arguments[0]}" if arguments[0] in names else "supdocnade"
         text = describe_usage_error(one_line(error.format_message()))
         print_message(f"error: {text} (see {command} --help)")
         return error.exit_code

@@ -1,14 +1,17 @@
-"""Arguments and options that several commands share."""
+"""Commands as classes: fields are arguments and options, and the docstring is the help text.
 
-from dataclasses import fields
-from pathlib import Path
-from typing import Annotated, Any, Literal
+Nothing here imports numpy, since the help of every command is made from these classes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import partial
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Literal, dataclass_transform, get_type_hints
 
 import typer
 
-from supdocnade.errors import install_command
 from supdocnade.images.source import normalize_address
-from supdocnade.scene.settings import SceneSettings
 
 
 class UsageError(typer.TyperException):
@@ -17,90 +20,205 @@ class UsageError(typer.TyperException):
     exit_code = 2
 
 
-def _check_jobs(jobs: int) -> int:
-    if jobs == 0:
-        raise UsageError("--jobs must not be 0; -1 uses all cores.")
-    return jobs
+def argument(metavar: str, help: str, default: Any = MISSING, **more: Any) -> Any:
+    """Return a field that is an argument; `more` is as for `typer.Argument`."""
+    declare = partial(typer.Argument, metavar=metavar, help=help, **more)
+    return field(default=default, metadata={"declare": declare})
 
 
-def resolve_features(features: str) -> str:
-    """Return the features that "auto" stands for on this machine; others as they are."""
-    if features != "auto":
-        return features
-    from supdocnade.images.network_library import choose_features
+def option(default: Any, help: str, *flags: str, **more: Any) -> Any:
+    """Return a field that is an option; `more` is as for `typer.Option`.
 
-    return choose_features()
-
-
-def of_setting(name: str, *flags: str) -> Any:
-    """Return the option that gives a setting of `SceneModel`, with its help and its limits."""
-    rules = next(each.metadata for each in fields(SceneSettings) if each.name == name)
-    limits = rules["limits"]
-    return typer.Option(*flags, min=limits.get("least", limits.get("above")), help=rules["help"])
+    Parameters
+    ----------
+    default : `MISSING` if the option is required.
+    flags : by default, the name of the field.
+    """
+    declare = partial(typer.Option, help=help, **more)
+    return field(default=default, metadata={"declare": declare, "flags": flags})
 
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")]
-Photos = Annotated[
-    str,
-    typer.Argument(
-        callback=normalize_address,
-        metavar="PHOTOS",
-        help="Folder of photographs, one sub-folder per class; or an address (s3://bucket/photos), "
-        "tar files, or a text file that lists photographs.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Show no progress and no notes, only errors.")
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="Random seed; the same seed gives the same result.")
-]
-Jobs = Annotated[
-    int,
-    typer.Option(
-        "--jobs",
-        "-j",
-        callback=_check_jobs,
-        help="Number of workers; -1 uses all cores. Does not affect results.",
-    ),
-]
-MinTagCount = Annotated[int, of_setting("min_tag_count")]
-Features = Annotated[
-    str,
-    typer.Option(
-        callback=resolve_features,
-        help="Description of patches: sift, a network (see supdocnade features), or auto: the "
-        "network of the extra deep if it is installed, otherwise sift.",
-    ),
-]
-SkipUnreadable = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Skip files that cannot be read.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing model.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
+def setting_options(settings: type, *names: str) -> Any:
+    """Return a field that is one option for each setting with an `option`, or for those named."""
+    return field(metadata={"settings": settings, "names": names})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Command:
+    """Arguments and options of a command, which are fields of a subclass.
+
+    The function that does the work has the name of the command.
+    """
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    @classmethod
+    def command_name(cls) -> str:
+        """Return the name of the command."""
+        return cls.__name__.lower()
+
+    def check(self) -> None:
+        """Raise `UsageError` if options do not fit together."""
+
+
+class Quiet(Command):
+    """Options of commands that have something to say beside their result."""
+
+    quiet: bool = option(False, "Show no progress and no notes, only errors.", "--quiet", "-q")
+
+
+class Printing(Quiet):
+    """Options of commands that print a result."""
+
+    json: bool = option(False, "Print results as JSON.")
+
+
+class Parallel(Command):
+    """Options of commands that work in parallel."""
+
+    jobs: int = option(
+        -1, "Number of workers; -1 uses all cores. Does not affect results.", "--jobs", "-j"
+    )
+
+    def check(self) -> None:
+        """Raise `UsageError` if options do not fit together."""
+        super().check()
+        if self.jobs == 0:
+            raise UsageError("--jobs must not be 0; -1 uses all cores.")
+
+
+class OnDevice(Command):
+    """Options of commands that may use a GPU."""
+
+    device: Literal["auto", "cpu", "cuda"] = option("auto", "Device to compute on.")
+
+    @property
+    def works_here(self) -> bool:
+        """Whether this machine does the work."""
+        return True
+
+    def check(self) -> None:
+        """Raise an error if this machine should have the device, and does not."""
+        super().check()
+        if self.device == "cuda" and self.works_here:
+            # Torch takes a second to import, and many commands work without it.
+            from supdocnade.devices import choose_device
+
+            choose_device(self.device)
+
+
+class OnCluster(OnDevice, Parallel):
+    """Options of commands whose work other machines may do."""
+
+    cluster: str | None = option(
+        None,
+        "Work on a Ray cluster: local starts one on this machine, auto finds the one that runs "
+        "here, anything else is its address. Does not affect results.",
         metavar="ADDRESS",
-        help="Work on a Ray cluster: local starts one on this machine, auto finds the one that "
-        "runs here, anything else is its address. Does not affect results.",
-    ),
-]
-ShardSize = Annotated[
-    int, typer.Option(min=1, help="Photographs per shard, of which each is one task.")
-]
-DeviceName = Literal["auto", "cpu", "cuda"]
-Device = Annotated[DeviceName, typer.Option("--device", help="Device to compute on.")]
+    )
+    shard_size: int = option(1000, "Photographs per task.", min=1)
+
+    @property
+    def works_here(self) -> bool:
+        """Whether this machine does the work."""
+        return self.cluster is None
 
 
-def check_device(device: str, cluster: str | None = None) -> None:
-    """Raise if this machine does not have the device; those of a cluster are not known."""
-    if device == "cuda" and cluster is None:
-        from supdocnade.devices import choose_device
+MODEL = "Folder of a model."
+PHOTOS = (
+    "Folder of photographs, one sub-folder per class; or an address (s3://bucket/photos), tar "
+    "files, or a text file that lists photographs."
+)
 
-        choose_device(device)
+
+def photos_argument() -> Any:
+    """Return the argument PHOTOS: one place."""
+    return argument("PHOTOS", PHOTOS, callback=normalize_address)
+
+
+FEATURES = (
+    "Description of patches: sift, a network (see supdocnade features), or auto: the network of "
+    "the extra deep if it is installed, otherwise sift."
+)
+SEED = "Random seed; the same seed gives the same result."
+
+
+def make_callback(declared: type[Command], run: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return the function from which Typer makes a command; it calls `run` with an instance."""
+
+    def start(context: typer.Context, **values: Any) -> Any:
+        sources = {name: context.get_parameter_source(name) for name in values}
+        values["given"] = frozenset(
+            name for name, each in sources.items() if getattr(each, "name", "") == "COMMANDLINE"
+        )
+        options = {}
+        for each in fields(declared):  # type: ignore[arg-type]
+            if "settings" in each.metadata:
+                options[each.name] = {rule.name: values[rule.name] for rule in _settings(each)}
+            else:
+                options[each.name] = values[each.name]
+        return run(declared(**options))
+
+    debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+    parameters = [
+        Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        *_parameters(declared),
+        # The program reads it before there are commands.
+        Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=debug),
+    ]
+    start.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    start.__doc__ = declared.__doc__
+    return start
+
+
+def _parameters(declared: type[Command]) -> Iterator[Parameter]:
+    """Yield the parameters of a command: the fields of a class before those of its bases."""
+    kinds = get_type_hints(declared)
+    named = {each.name: each for each in fields(declared)}  # type: ignore[arg-type]
+    names = [name for kind in declared.__mro__ for name in vars(kind).get("__annotations__", ())]
+    for name in dict.fromkeys(names):
+        each = named[name]
+        if "settings" in each.metadata:
+            yield from map(_setting_parameter, _settings(each))
+        elif "declare" in each.metadata:
+            flags = each.metadata.get("flags")
+            given = () if flags is None else flags or (flag_of(name),)
+            yield _parameter(each, kinds[name], each.metadata["declare"](*given))
+
+
+def _settings(each: Field[Any]) -> list[Field[Any]]:
+    """Return the settings that are options by a field of `setting_options`."""
+    names = each.metadata["names"]
+    return [
+        rule
+        for rule in fields(each.metadata["settings"])
+        if (rule.name in names if names else rule.metadata.get("option"))
+    ]
+
+
+def _setting_parameter(rule: Field[Any]) -> Parameter:
+    """Return the parameter for a setting, with its default, its limits and its help."""
+    limits = rule.metadata["limits"]
+    least = limits.get("least", limits.get("above"))
+    help = rule.metadata["help"].split(". ")[0].rstrip(".") + "."
+    declared = typer.Option(rule.metadata["option"], min=least, max=limits.get("most"), help=help)
+    return _parameter(rule, rule.type, declared)
+
+
+def _parameter(each: Field[Any], kind: Any, declared: Any) -> Parameter:
+    default = Parameter.empty if each.default is MISSING else each.default
+    annotation = Annotated[kind, declared]
+    return Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def flag_of(name: str) -> str:
+    """Return the option with a name.
+
+    >>> flag_of("write_xmp")
+    '--write-xmp'
+    """
+    return f"--{name.replace('_', '-')}"
 
 
 def check_formats(*, json: bool, csv: bool) -> None:
@@ -109,13 +227,12 @@ def check_formats(*, json: bool, csv: bool) -> None:
         raise UsageError("--json and --csv must not both be given.")
 
 
-def describe_features(features: str, n_sift_words: int | None) -> str:
-    """Return a line that names the features of a model, given its settings."""
-    if features != "sift":
-        return (
-            f"features: the pretrained network {features}{'' if n_sift_words == 0 else ' and SIFT'}"
-        )
-    hint = ""
-    if resolve_features("auto") == "sift":
-        hint = f"; {install_command('deep')} adds a network, which is more accurate"
-    return f"features: SIFT{hint}"
+def check_together(
+    options: Command, name: str, needing: Sequence[str] = (), excluded: Sequence[str] = ()
+) -> None:
+    """Raise `UsageError` for other options that need an option, or that it excludes."""
+    is_given = getattr(options, name) not in (None, False)
+    for other in excluded if is_given else needing:
+        if getattr(options, other) not in (None, False):
+            relation = "must not be given with" if is_given else "needs"
+            raise UsageError(f"{flag_of(other)} {relation} {flag_of(name)}.")

@@ -9,13 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from supdocnade.cli.console import (
-    ProgressBars,
-    format_count,
-    print_line,
-    print_message,
-    print_warnings,
-)
+from supdocnade.cli.console import ProgressBars, print_line, print_message, print_warnings
+from supdocnade.cli.formats import format_count
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument

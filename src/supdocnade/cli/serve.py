@@ -1,126 +1,83 @@
 """`supdocnade serve`: a web page and a REST API."""
 
-from importlib.util import find_spec
+import os
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from joblib import effective_n_jobs
 
-from supdocnade.cli import options as opt
-from supdocnade.errors import BackendUnavailable, InvalidArgument, install_command
+from supdocnade.cli.console import print_json, print_line, print_message
+from supdocnade.cli.index import default_index
+from supdocnade.cli.model_commands import Serve
+from supdocnade.cli.stopping import SECONDS, STOPPED, allow_seconds, print_stopped
+from supdocnade.errors import StorageError
+from supdocnade.gallery.photo_index import Gallery
+from supdocnade.scene.corrections import CorrectionFile
+from supdocnade.scene.persistence import load_scene
+from supdocnade.scene.prediction import FittedScene
+from supdocnade.serving import server
+from supdocnade.serving.service import ServeSettings, Service
 
-REQUIRED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
-MEGA, MAX_MEGA = 1_000_000, 100_000
-
-Index = Annotated[
-    Path | None,
-    typer.Option("--index", help="Index for the gallery; by default MODEL.index, if it exists."),
-]
-Corrections = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Let the page correct classes and tags, and append them to this .jsonl file, for "
-        "train --add; by default nothing is kept.",
-    ),
-]
-Host = Annotated[
-    str, typer.Option(help="Address to listen on; by default only this machine is served.")
-]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        envvar="SUPDOCNADE_TOKEN",
-        show_envvar=False,
-        help="Require this token; better set as SUPDOCNADE_TOKEN, which other users cannot see.",
-    ),
-]
-AllowOpen = Annotated[
-    bool, typer.Option("--allow-open", help="Serve other machines without a token.")
-]
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(help="Additional host name of the server, such as that of a proxy."),
-]
-MaxMegabytes = Annotated[
-    float, typer.Option(min=0.001, max=MAX_MEGA, help="Largest request in megabytes.")
-]
-MaxMegapixels = Annotated[
-    float, typer.Option(min=0.001, max=MAX_MEGA, help="Largest image in megapixels.")
-]
-MaxImages = Annotated[int, typer.Option(min=1, help="Images per request.")]
-Queue = Annotated[int, typer.Option(min=1, help="Images that may wait.")]
-Timeout = Annotated[
-    float, typer.Option(min=0.1, help="Seconds to send a request, and to process it.")
-]
+MEGA = 1_000_000
 
 
-def serve(
-    model: opt.Model,
-    index: Index = None,
-    corrections: Corrections = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    token: Token = None,
-    allow_open: AllowOpen = False,
-    allow_host: AllowHost = None,
-    max_megabytes: MaxMegabytes = 64,
-    max_megapixels: MaxMegapixels = 64,
-    max_images: MaxImages = 32,
-    queue: Queue = 256,
-    timeout: Timeout = 30,
-    jobs: opt.Jobs = -1,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Serve a web page and a REST API for a model.
+def serve(options: Serve) -> int:
+    """Load the model and serve it until a signal ends the server; return the exit code."""
+    model, settings = options.model, serve_settings(options)
+    server.check_access(options.host, settings.token, allow_open=options.allow_open)
+    with server.bind(options.host, options.port) as bound:
+        fitted, _ = load_scene(model)
+        gallery = _load_gallery(model, options.index, fitted, quiet=options.quiet)
+        name = Path(os.path.abspath(model)).name
+        file = None if options.corrections is None else CorrectionFile(options.corrections)
+        service = Service(fitted, settings, name=name, gallery=gallery, corrections=file)
+        service.warm_up()
+        bound.listen(server.BACKLOG)  # Clients may connect as soon as the URL is printed.
+        url = server.server_url(bound)
+        if options.json:
+            n_photographs = None if gallery is None else len(gallery)
+            print_json({"url": url, "model": name, "gallery": n_photographs})
+        elif not options.quiet:
+            print_line(f"Serving {name} at {url} (press Ctrl-C to stop)")
+        allow_seconds(server.SHUTDOWN_SECONDS + SECONDS)
+        interrupted = server.serve(service, bound)
+    if not interrupted and not options.quiet:
+        print_stopped()
+    return STOPPED if interrupted else 0
 
-    Drop photographs on the page to see their classes and tags, with explanations. Nothing is
-    stored, except by --corrections, and nothing leaves this machine. Programs use POST /v1/predict;
-    /docs describes the API. SIGTERM finishes the requests in progress and stops the server;
-    Ctrl-C stops it within two seconds.
 
-    \b
-    Examples:
-      supdocnade serve scenes
-      supdocnade serve scenes --index holiday.index --port 8080
-      supdocnade serve scenes --corrections corrections.jsonl
-      SUPDOCNADE_TOKEN=secret supdocnade serve scenes --host 0.0.0.0
-    """
-    _check_extra()
-    from joblib import effective_n_jobs
-
-    from supdocnade.cli.run_serve import serve_model
-    from supdocnade.serving.service import ServeSettings
-
-    if queue < max_images:
-        raise InvalidArgument(
-            f"--queue must be at least --max-images, {max_images}, got {queue}: "
-            "the queue must have room for the largest request."
-        )
-    n_bytes = int(max_megabytes * MEGA)
-    settings = ServeSettings(
-        token=token,
-        allowed_hosts=tuple(name.lower() for name in (host, *(allow_host or ()))),
-        check_host=not allow_open,
+def serve_settings(options: Serve) -> ServeSettings:
+    """Return the settings of the server."""
+    n_bytes = int(options.max_megabytes * MEGA)
+    return ServeSettings(
+        token=options.token,
+        allowed_hosts=tuple(name.lower() for name in (options.host, *(options.allow_host or ()))),
+        check_host=not options.allow_open,
         max_request_bytes=n_bytes,
         max_held_bytes=4 * n_bytes,
-        max_images=max_images,
-        max_pixels=int(max_megapixels * MEGA),
-        max_waiting=queue,
-        upload_seconds=timeout,
-        answer_seconds=timeout,
-        n_workers=effective_n_jobs(jobs),
+        max_images=options.max_images,
+        max_pixels=int(options.max_megapixels * MEGA),
+        max_waiting=options.queue,
+        upload_seconds=options.timeout,
+        answer_seconds=options.timeout,
+        n_workers=effective_n_jobs(options.jobs),
     )
-    serve_model(model, index, corrections, (host, port), settings, json=json, quiet=quiet)
 
 
-def _check_extra() -> None:
-    missing = [name for name in REQUIRED if find_spec(name) is None]
-    if missing:
-        raise BackendUnavailable(
-            f"serving needs an extra that is not installed: {install_command('serve')} "
-            f"({missing[0]} is missing)."
-        )
+def _load_gallery(
+    model: Path, index: Path | None, fitted: FittedScene, *, quiet: bool
+) -> Gallery | None:
+    """Return the gallery of an index; None if the default index is missing or cannot be used."""
+    folder = default_index(model) if index is None else index
+    if index is None and not folder.exists():
+        return None
+    try:
+        gallery = Gallery.load(folder, fitted)
+    except StorageError as error:  # Such as the index of a model that was replaced.
+        if index is not None:
+            raise
+        if not quiet:
+            print_message(f"note: there is no gallery: {error}")
+        return None
+    if not gallery.is_complete and not quiet:
+        print_message(f"note: {folder} is not complete; run supdocnade index again.")
+    return gallery

@@ -1,15 +1,56 @@
 """`supdocnade topics`: learn topics from texts, or find those of other texts."""
 
+import os
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
+    ProgressBars,
     print_json,
+    print_line,
+    print_message,
+    print_warnings,
 )
+from supdocnade.cli.formats import format_count
+from supdocnade.cli.learning_commands import Topics
 from supdocnade.cli.options import UsageError
+from supdocnade.cli.stopping import explain_resuming
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.estimators.text_model import (
+    TextModel,
+    check_folder,
+    split_texts,
+    topic_quality,
+)
+from supdocnade.folders.texts import Texts, read_texts
+from supdocnade.metrics import top_ranked
+from supdocnade.report.html import render_text_report
+from supdocnade.runs import RunOptions
+from supdocnade.storage import write_atomically
+from supdocnade.text import read_lines
+from supdocnade.unfinished import PartialFolder
+
+REPORT = "report.html"
+
+SETTINGS = ("n_topics", "activation", "learning_rate", "max_epochs", "random_state")
+"""Settings of `DocNADE` that the report lists."""
+
+N_SHOWN = 3
+"""Topics of a document that --predict names."""
+
+
+def topics(options: Topics) -> None:
+    """Learn topics, or print those of other texts."""
+    if options.output is None:
+        assert options.predict is not None, "checked"
+        print_topics(options.predict, options.corpus, options.text_field, options.json)
+        return
+    model = learn_topics(options, options.output)
+    if options.json:
+        print_json(model_to_dict(model, options.output))
+    elif not options.quiet:
+        print_summary(model, options.output)
 
 
 def parse_frequency(text: str) -> int | float:
@@ -26,114 +67,174 @@ def parse_frequency(text: str) -> int | float:
         ) from None
 
 
-MinFrequency = Annotated[
-    str, typer.Option(help="Ignore words of fewer documents: a number, or a share like 0.01.")
-]
-MaxFrequency = Annotated[
-    str, typer.Option(help="Ignore words of more documents: a number, or a share.")
-]
-VocabularySize = Annotated[
-    int, typer.Option(min=1, help="Size of the vocabulary: the most frequent words.")
-]
-NGrams = Annotated[int, typer.Option(min=1, help="Longest sequence of words that counts as one.")]
-StopWords = Annotated[
-    str,
-    typer.Option(help="Words to ignore: english, none, or a text file with one per line."),
-]
-Lowercase = Annotated[
-    bool, typer.Option("--lowercase/--keep-case", help="Ignore the case of letters.")
-]
-HeldOut = Annotated[
-    float, typer.Option(min=0, max=0.9, help="Share of documents that is only for figures.")
-]
-Epochs = Annotated[
-    int | None,
-    typer.Option(min=1, help="Passes over the documents; by default 20, more if they are few."),
-]
-CorpusPath = Annotated[
-    Path,
-    typer.Argument(metavar="CORPUS", help="Folder of text files, a .jsonl file or a .csv file."),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="MODEL", help="Folder of the model to write."),
-]
-Predict = Annotated[
-    Path | None,
-    typer.Option(metavar="MODEL", help="Print the topics of the texts, by this model."),
-]
-TextField = Annotated[
-    str, typer.Option(help="Field or column of the text, in a .jsonl or .csv file.")
-]
-LabelField = Annotated[
-    str | None, typer.Option(help="Field or column of the label; by default label, if any.")
-]
-Labels = Annotated[
-    bool, typer.Option("--labels/--no-labels", help="Learn classes, if there are labels.")
-]
+def read_stop_words(given: str) -> str | list[str] | None:
+    """Return stop words as `CountVectorizer` takes them: a language, a list, or None."""
+    if given in ("english", "none"):
+        return None if given == "none" else given
+    return sorted({word.strip() for word in read_lines(Path(given))} - {""})
 
 
-def topics(
-    context: typer.Context,
-    corpus: CorpusPath,
-    output: Output = None,
-    predict: Predict = None,
-    n_topics: Annotated[int, typer.Option("--topics", min=1, help="Number of topics.")] = 50,
-    text_field: TextField = "text",
-    label_field: LabelField = None,
-    labels: Labels = True,
-    min_df: MinFrequency = "2",
-    max_df: MaxFrequency = "0.5",
-    max_features: VocabularySize = 10_000,
-    ngrams: NGrams = 1,
-    stop_words: StopWords = "english",
-    lowercase: Lowercase = True,
-    held_out: HeldOut = 0.1,
-    epochs: Epochs = None,
-    learning_rate: Annotated[float, typer.Option(min=0, help="Learning rate.")] = 3e-3,
-    force: opt.Force = False,
-    resume: opt.Resume = False,
-    seed: opt.Seed = 0,
-    jobs: opt.Jobs = -1,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Learn topics from texts.
+def learn_topics(options: Topics, output: Path) -> TextModel:
+    """Learn topics and write the model with its report."""
+    corpus, quiet = options.corpus, options.quiet
+    stop = read_stop_words(options.stop_words)
+    # Settings of `CountVectorizer`: how texts are split into words, and the choice of these.
+    vectorizer = {
+        "lowercase": options.lowercase,
+        "ngram_range": (1, options.ngrams),
+        "stop_words": stop,
+    }
+    limits = {
+        "min_df": parse_frequency(options.min_df),
+        "max_df": parse_frequency(options.max_df),
+        "max_features": options.max_features,
+    }
+    check_folder(output, force=options.force)
+    partial = PartialFolder(output, "topics")
+    with partial.lock():
+        is_interrupted = partial.read_plan() is not None
+        if is_interrupted and not options.resume:
+            raise StorageError(
+                f"{partial.folder} holds an interrupted run: continue it with --resume, or remove "
+                "it."
+            )
+        if options.resume and not is_interrupted:
+            raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
+        texts = read_documents(corpus, options.text_field, options.label_field, quiet)
+        partial.write_plan({})
+        checkpoint = partial.folder / "checkpoint"
+        again = shlex.join(["supdocnade", "topics", os.fspath(corpus), "-o", os.fspath(output)])
+        explain_resuming(f"resume with: {again} --resume and the same options")
+        try:
+            with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
+                run = RunOptions(n_jobs=options.jobs, checkpoint=checkpoint, progress=progress)
+                model = _learn(options, output, vectorizer, limits, texts, run)
+        except Exception:
+            if not any(checkpoint.rglob("*.safetensors")):
+                partial.discard()
+            raise
+        partial.discard()
+    return model
 
-    CORPUS is a folder of text files, of which sub-folders are the labels if there are several; a
-    .jsonl file with one object per line; or a .csv file with a header. Files are in UTF-8. Words
-    are counted as by scikit-learn's CountVectorizer. MODEL has the model and report.html: topics as
-    words, their documents, perplexity, coherence and diversity. With labels the model also learns
-    to classify. --predict prints the strongest topics of other texts, and their classes.
 
-    \b
-    Examples:
-      supdocnade topics texts -o model --topics 20
-      supdocnade topics news.jsonl -o model --text-field body --label-field section
-      supdocnade topics news.csv -o model --min-df 5 --ngrams 2 --stop-words none
-      supdocnade topics texts -o model --resume
-      supdocnade topics more-texts --predict model --json
-    """
-    from supdocnade.cli.run_topics import (
-        learn_topics,
-        model_to_dict,
-        print_summary,
-        print_topics,
-        read_stop_words,
+def read_documents(
+    corpus: Path, text_field: str, label_field: str | None, quiet: bool = True
+) -> Texts:
+    """Return the texts of a place that are not empty; raise if there are none."""
+    found = read_texts(corpus, text_field, label_field)
+    kept = [row for row, text in enumerate(found.texts) if text.strip()]
+    if not kept:
+        what = "only empty ones" if found.texts else "none"
+        raise InvalidArgument(f"{corpus} must hold texts, got {what}.")
+    n_empty = len(found.texts) - len(kept)
+    if n_empty and not quiet:
+        example = next(name for name, text in zip(*found[:2], strict=True) if not text.strip())
+        print_message(
+            f"note: {format_count(n_empty, 'document')} without text left out, such as {example}."
+        )
+    return found.select(kept)
+
+
+def _learn(
+    options: Topics,
+    output: Path,
+    vectorizer: dict[str, Any],
+    limits: dict[str, Any],
+    texts: Texts,
+    run: RunOptions,
+) -> TextModel:
+    """Learn topics and write the model with its report."""
+    learned, held_out = split_texts(texts, options.held_out, options.seed)
+    model = TextModel.learn(
+        learned,
+        held_out,
+        vectorizer=vectorizer,
+        limits=limits,
+        with_classes=options.labels,
+        n_topics=options.n_topics,
+        learning_rate=options.learning_rate,
+        max_epochs=options.epochs,
+        random_state=options.seed,
+        options=run,
     )
+    run.progress("writing", 0, 1)
+    output.mkdir(parents=True, exist_ok=True)
+    model.save(output)
+    counts = model.count(learned.texts)
+    settings = {name: getattr(model.estimator, name) for name in SETTINGS}
+    page = render_text_report(
+        model,
+        learned,
+        model.topics_of(counts),
+        topic_quality(model.words, model.vocabulary, counts)[0],
+        list_settings({**vectorizer, **limits, **settings, "held_out": options.held_out}),
+        output.name or "Topics",
+    )
+    write_atomically(output / REPORT, page.encode("utf-8", "replace"))
+    run.progress("writing", 1, 1)
+    return model
 
-    if predict is not None and output is None:
-        print_topics(predict, corpus, text_field, json)
-        return
-    if output is None or predict is not None:
-        raise UsageError("give either --output or --predict.")
-    stop = read_stop_words(stop_words)
-    vectorizer = {"lowercase": lowercase, "ngram_range": (1, ngrams), "stop_words": stop}
-    least, most = parse_frequency(min_df), parse_frequency(max_df)
-    limits = {"min_df": least, "max_df": most, "max_features": max_features}
-    model = learn_topics(context.params, vectorizer, limits)
-    if json:
-        print_json(model_to_dict(model, output))
-    elif not quiet:
-        print_summary(model, output)
+
+def list_settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return names and values for the report, of a list of stop words only its length."""
+    stop = settings["stop_words"]
+    shown = {"stop_words": format_count(len(stop), "word")} if isinstance(stop, list) else {}
+    return [(name, str(value)) for name, value in {**settings, **shown}.items()]
+
+
+def model_to_dict(model: TextModel, output: Path) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    return {
+        "model": os.fspath(output),
+        "report": os.fspath(output / REPORT),
+        "figures": dict(model.figures),
+        "classes": list(model.classes),
+        "topics": [[each.word for each in words] for words in model.words],
+    }
+
+
+def print_summary(model: TextModel, output: Path) -> None:
+    """Print what was learned, how good it is, and where it was written."""
+    figures = model.figures
+    n_documents = format_count(int(figures["n_documents"]), "document")
+    print_line(
+        f"learned {format_count(len(model.words), 'topic')} from {n_documents} "
+        f"and {format_count(int(figures['n_words']), 'word')}"
+    )
+    print_line(f"coherence (NPMI) {figures['coherence']:.2f}, diversity {figures['diversity']:.2f}")
+    if figures["perplexity"] is not None:
+        n_held_out = format_count(int(figures["n_held_out"]), "held-out document")
+        print_line(
+            f"perplexity {figures['perplexity']:.0f} per word on {n_held_out} "
+            f"(by frequencies alone {figures['unigram_perplexity']:.0f})"
+        )
+    if figures["accuracy"] is not None:
+        print_line(f"accuracy of classes {100 * figures['accuracy']:.0f} % on held-out documents")
+    print_line(f"model written to {output}, report to {output / REPORT}")
+
+
+def print_topics(folder: Path, corpus: Path, text_field: str, json: bool) -> None:
+    """Print the strongest topics of every document, and its class if the model knows classes."""
+    model = TextModel.load(folder)
+    texts = read_documents(corpus, text_field, None)
+    counts = model.count(texts.texts)
+    topics_BR = model.topics_of(counts)
+    classes = model.estimator.predict(counts) if model.classes else None
+    for row, best in enumerate(top_ranked(topics_BR, N_SHOWN).tolist()):
+        label = None if classes is None else str(classes[row])
+        strongest = [
+            {
+                "topic": topic,
+                "strength": float(topics_BR[row, topic]),
+                "words": [each.word for each in model.words[topic][:N_SHOWN]],
+            }
+            for topic in best
+        ]
+        if json:
+            name = {"document": texts.names[row], "topics": strongest}
+            print_json(name if label is None else {**name, "class": label})
+        else:
+            described = "; ".join(
+                f"{each['topic']} {' '.join(each['words'])}" for each in strongest
+            )
+            print_line("\t".join([texts.names[row], *([label] if label else []), described]))

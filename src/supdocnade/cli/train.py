@@ -1,141 +1,398 @@
 """`supdocnade train`: learn a model from photographs or from a corpus."""
 
+import os
+import shlex
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import typer
-
-from supdocnade.cli import options as opt
-from supdocnade.cli.console import print_json
+from supdocnade.cli.console import (
+    ProgressBars,
+    print_json,
+    print_line,
+    print_message,
+    print_warnings,
+)
+from supdocnade.cli.formats import (
+    describe_features,
+    format_count,
+    format_held_out,
+    resolve_features,
+)
+from supdocnade.cli.learning_commands import Train
+from supdocnade.cli.options import flag_of
+from supdocnade.cli.stopping import explain_resuming
+from supdocnade.corpus.disk import Corpus
+from supdocnade.corpus.manifest import is_corpus
+from supdocnade.errors import (
+    InvalidArgument,
+    ProcessLost,
+    StorageError,
+    UnreadableImage,
+    UnreadableImages,
+    UnwritableFile,
+)
+from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.folders.photo_sources import scan_photographs
+from supdocnade.folders.tags import count_tags
+from supdocnade.images.source import absolute_address
+from supdocnade.scene.corrections import correct_records, read_corrections
+from supdocnade.scene.dataset import from_records
+from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
+from supdocnade.scene.model import SceneModel
+from supdocnade.scene.persistence import check_target
 from supdocnade.scene.settings import SceneSettings
+from supdocnade.training.distributed import training_processes
+from supdocnade.unfinished import PartialFolder
 
-_DEFAULTS = SceneSettings()
+WORD_OPTIONS = ("features", "n_words", "n_sift_words")
+"""Settings of visual words, which must not be given with --add or a corpus."""
 
-OPTIONS = {
-    "n_topics": "topics",
-    "features": "features",
-    "n_words": "words",
-    "n_sift_words": "sift_words",
-    "classifier": "classifier",
-    "max_epochs": "epochs",
-    "learning_rate": "learning_rate",
-    "mirror": "mirror",
-    "min_tag_count": "min_tag_count",
-    "random_state": "seed",
-    "on_error": "skip_unreadable",
-}
-"""Settings of `SceneModel`, and the parameters of the command that give them."""
+CHECKPOINT, WORDS = "checkpoint", "words"
+"""Folders of an unfinished run: checkpoints, and the words of photographs that were read."""
 
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")]
-Topics = Annotated[int | None, opt.of_setting("n_topics")]
-Words = Annotated[int | None, opt.of_setting("n_words")]
-SIFTWords = Annotated[int | None, opt.of_setting("n_sift_words")]
-Classifier = Annotated[Literal["auto", "svm", "softmax"], opt.of_setting("classifier")]
-Epochs = Annotated[int, opt.of_setting("max_epochs")]
-LearningRate = Annotated[float, opt.of_setting("learning_rate")]
-Mirror = Annotated[bool | None, opt.of_setting("mirror", "--mirror/--no-mirror")]
-Cache = Annotated[
-    Path | None, typer.Option(help="Cache folder, so that photographs are not analysed again.")
-]
-Add = Annotated[
-    Path | None,
-    typer.Option(
-        "--add",
-        help="Extend this model: train on its photographs and the new ones, keeping its visual "
-        "words.",
-    ),
-]
-Corrections = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="With --add: learn only from the photographs of PHOTOS that FILE corrects, a .jsonl "
-        "file of serve --corrections, or a filled-in list of suggest --csv.",
-    ),
-]
-Restart = Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")]
+FILES = ("add", "corrections")
+"""Settings of a run that are no settings of `SceneModel`."""
+
+PARAMETERS = {"random_state": "seed", "on_error": "skip_unreadable"}
+"""Settings of `SceneModel` that are options with another name."""
 
 
-def train(
-    context: typer.Context,
-    photos: opt.Photos,
-    output: Output,
-    topics: Topics = _DEFAULTS.n_topics,
-    features: opt.Features = "auto",
-    words: Words = _DEFAULTS.n_words,
-    sift_words: SIFTWords = _DEFAULTS.n_sift_words,
-    classifier: Classifier = "auto",
-    epochs: Epochs = _DEFAULTS.max_epochs,
-    learning_rate: LearningRate = _DEFAULTS.learning_rate,
-    mirror: Mirror = _DEFAULTS.mirror,
-    min_tag_count: opt.MinTagCount = _DEFAULTS.min_tag_count,
-    skip_unreadable: opt.SkipUnreadable = False,
-    cache: Cache = None,
-    add: Add = None,
-    corrections: Corrections = None,
-    force: opt.Force = False,
-    resume: opt.Resume = False,
-    restart: Restart = False,
-    seed: opt.Seed = 0,
-    device: opt.Device = "auto",
-    jobs: opt.Jobs = -1,
-    json: opt.Json = False,
-    quiet: opt.Quiet = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Learn classes and tags from a folder of photographs.
-
-    PHOTOS has one sub-folder per class: PHOTOS/coast/1.jpg. Photographs directly in PHOTOS, or in
-    PHOTOS/_unlabelled, have no class. Tags are in PHOTOS/metadata.jsonl or metadata.csv (file_name,
-    label, tags), in tags.tsv (file<TAB>tag|tag), or in XMP sidecars and the photographs themselves,
-    as keywords. PHOTOS may also be a corpus of `supdocnade encode`: its visual words are used, and
-    the photographs need not fit into memory. Nothing leaves this machine.
-
-    --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
-    Settings must stay the same, except --skip-unreadable, --jobs, --cache, --force, --json and
-    --quiet.
-
-    \b
-    Examples:
-      supdocnade train photos -o scenes
-      supdocnade train photos -o scenes --seed 1
-      supdocnade train photos -o scenes --resume
-      supdocnade train 'shards-{000..010}.tar' -o scenes
-      supdocnade train more-photos --add scenes -o more-scenes
-      supdocnade train archive --add scenes --corrections corrections.jsonl -o better-scenes
-      supdocnade train photos.corpus -o large-scenes
-    """
-    from supdocnade.cli.run_train import (
-        TrainingRequest,
-        model_to_dict,
-        print_summary,
-        share_training,
-        train_model,
-    )
-
-    opt.check_device(device)
-    values = {name: context.params[option] for name, option in OPTIONS.items()}
-    settings = {**values, "on_error": "skip" if skip_unreadable else "raise"}
-    # Its other fields are options of the same name.
-    given: dict[str, Any] = {
-        each.name: context.params.get(each.name) for each in fields(TrainingRequest)
-    }
-    given |= {"settings": settings, "explicit": _explicit_settings(context)}
-    request = TrainingRequest(**given)
+def train(options: Train) -> None:
+    """Train a model, write it, and print what it learned."""
     with share_training() as first:
         if not first:
             return
-        model, seconds = train_model(request)
-    if json:
-        print_json(model_to_dict(model, output, seconds))
-    elif not quiet:
-        print_summary(model, output)
+        model, seconds = train_model(options)
+    if options.json:
+        print_json(model_to_dict(model, options.output, seconds))
+    elif not options.quiet:
+        print_summary(model, options.output)
 
 
-def _explicit_settings(context: typer.Context) -> frozenset[str]:
-    """Return the settings that are on the command line."""
-    sources = {name: context.get_parameter_source(option) for name, option in OPTIONS.items()}
-    return frozenset(
-        name for name, each in sources.items() if getattr(each, "name", "") == "COMMANDLINE"
+def share_training() -> AbstractContextManager[bool]:
+    """Return a block that is True in the first of the processes of torchrun."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return nullcontext(True)
+    return training_processes()
+
+
+def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
+    """Train a model and write it; return it with the seconds of each stage."""
+    check_target(options.output, force=options.force)
+    partial = PartialFolder(options.output, "train")
+    with partial.lock():
+        settings = _choose_settings(options, partial)
+        corpus, records, notes = _read_data(options, settings.get("corrections"))
+        check_records(options.photos, records)
+        if not options.quiet:
+            extends = settings.get("add") is not None
+            words_of = options.photos if corpus is not None else settings.get("add")
+            line = f"features: those of {words_of}"
+            if words_of is None:
+                line = describe_features(settings["features"], settings["n_sift_words"])
+            print_message(line)
+            for note in (*describe_records(records, extends=extends), *notes):
+                print_message(f"note: {note}")
+        if corpus is not None:
+            records = []  # Those of a corpus may be millions, which the fit reads itself.
+        if options.restart:
+            partial.discard()
+        partial.write_plan({"photos": absolute_address(options.photos), "settings": settings})
+        model, seconds = _train_resumably(options, partial, settings, corpus, records)
+        partial.discard()
+    for each in () if options.quiet else model.skipped_:
+        print_message(f"skipped: {each.reason}")
+    return model, seconds
+
+
+def _read_data(
+    options: Train, corrections: str | None
+) -> tuple[Corpus | None, Sequence[ImageRecord], Sequence[str]]:
+    """Return the corpus if there is one, the photographs, and notes about them."""
+    if not is_corpus(Path(options.photos)):
+        with ProgressBars(quiet=options.quiet, stage_lines=False) as progress:
+            folder = scan_photographs(options.photos, progress)
+        if corrections is not None:
+            return None, *_correct(options.photos, folder.records, corrections)
+        return None, folder.records, folder.notes
+    corpus = Corpus.open(options.photos)
+    rows = zip(corpus.names, corpus.labels, corpus.tags, strict=True)
+    records = [
+        ImageRecord(name or "", label, None if tags is None else tuple(tags))
+        for name, label, tags in rows
+    ]
+    return corpus, records, ()
+
+
+def _correct(
+    photos: str, records: Sequence[ImageRecord], corrections: str
+) -> tuple[list[ImageRecord], list[str]]:
+    """Return the photographs that a file corrects, with their new classes and tags, and notes."""
+    corrected, notes = correct_records(records, read_corrections(corrections))
+    if not corrected:
+        raise InvalidArgument(
+            f"{corrections} must give a class or tags to photographs of {photos}, got none of them."
+        )
+    return corrected, [f"corrected: {format_count(len(corrected), 'photograph')}.", *notes]
+
+
+def _train_resumably(
+    options: Train,
+    partial: PartialFolder,
+    settings: dict[str, Any],
+    corpus: Corpus | None,
+    records: Sequence[ImageRecord],
+) -> tuple[SceneModel, dict[str, float]]:
+    """Train a model and write it; if this fails, tell how to resume the run."""
+    explain_resuming(f"resume with: {_resume_command(options)}")
+    try:
+        quiet = options.quiet
+        with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
+            model = _train(options, partial, settings, corpus, records, progress)
+        return model, progress.seconds
+    except UnreadableImage as error:
+        reasons = error.reasons if isinstance(error, UnreadableImages) else (str(error),)
+        what, them = reasons[0].rstrip("."), "it"
+        if len(reasons) > 1:
+            what, them = f"{len(reasons)} photographs cannot be read", "them"
+            for reason in reasons:
+                print_message(f"error: {reason}")
+        raise UnreadableImage(
+            f"{what}; repair {them}, or add --skip-unreadable to leave {them} out, "
+            f"then continue with: {_resume_command(options)}"
+        ) from error
+    except (UnwritableFile, ProcessLost) as error:
+        if not _keep_work(partial):
+            raise
+        raise type(error)(
+            f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
+            f"{_resume_command(options)}"
+        ) from error
+    except StorageError as error:
+        if _keep_work(partial) and options.resume and "checkpoint" in str(error):
+            raise StorageError(f"{error} Start again with --restart.") from error
+        raise
+    except Exception as error:
+        _keep_work(partial)
+        name, _, rest = str(error).partition(" must ")
+        if isinstance(error, InvalidArgument) and name in _settings(options):
+            raise InvalidArgument(f"{_option(name)} must {rest}") from error
+        raise
+
+
+def _keep_work(partial: PartialFolder) -> bool:
+    """Return True if the run can be resumed; otherwise discard it.
+
+    It can be resumed once a photograph was read or something was learned.
+    """
+    useful = any(path.is_file() for path in (partial.folder / WORDS).rglob("*")) or any(
+        (partial.folder / CHECKPOINT).rglob("*.safetensors")
     )
+    if not useful:
+        partial.discard()
+    return useful
+
+
+def _settings(options: Train) -> dict[str, Any]:
+    """Return the settings of `SceneModel` that options give."""
+    return {
+        "features": resolve_features(options.features),
+        **options.settings,
+        "random_state": options.seed,
+        "on_error": "skip" if options.skip_unreadable else "raise",
+    }
+
+
+def _explicit_settings(options: Train) -> dict[str, Any]:
+    """Return the settings that are on the command line."""
+    settings = _settings(options)
+    return {
+        name: settings[name] for name in settings if PARAMETERS.get(name, name) in options.given
+    }
+
+
+def _option(setting: str) -> str:
+    """Return the option of the command that gives a setting.
+
+    >>> _option("n_sift_words"), _option("random_state")
+    ('--sift-words', '--seed')
+    """
+    rules = {each.name: each.metadata["option"] for each in fields(SceneSettings)}
+    return rules.get(setting, "").partition("/")[0] or flag_of(PARAMETERS.get(setting, setting))
+
+
+def _train(
+    options: Train,
+    partial: PartialFolder,
+    settings: dict[str, Any],
+    corpus: Corpus | None,
+    records: Sequence[ImageRecord],
+    progress: ProgressBars,
+) -> SceneModel:
+    previous = settings.get("add")
+    model = SceneModel() if previous is None else SceneModel.load(previous)
+    model.set_params(
+        **{name: value for name, value in settings.items() if name not in FILES},
+        n_jobs=options.jobs,
+        device=options.device,
+        cache=options.cache or partial.folder / WORDS,
+        checkpoint=partial.folder / CHECKPOINT,
+    )
+    if corpus is not None:
+        model.fit(corpus, progress=progress)
+    else:
+        fit = model.fit if previous is None else model.fit_more
+        fit(
+            [record.source for record in records],
+            [record.label for record in records],
+            [record.tags for record in records],
+            progress=progress,
+        )
+    progress("writing", 0, 1)
+    check_target(options.output, force=options.force)
+    model.save(options.output)
+    progress("writing", 1, 1)
+    return model
+
+
+def check_records(photos: str, records: Sequence[ImageRecord]) -> None:
+    """Raise if there is nothing to learn."""
+    if not any(record.label is not None or record.tags for record in records):
+        raise InvalidArgument(
+            f"{photos} must have classes (one folder each) or tags (metadata.jsonl), got neither."
+        )
+
+
+def describe_records(records: Sequence[ImageRecord], *, extends: bool = False) -> list[str]:
+    """Return notes about unusual classes and tags.
+
+    If they are added to those of a model, few photographs of a class are not unusual.
+    """
+    labels = from_records(records).count_classes()
+    one_class = len(labels) == 1 and not extends
+    notes = (
+        f"all labelled photographs are of one class, {min(labels)}." if one_class else None,
+        None if extends else describe_small_classes(labels),
+        describe_similar_names(labels, "classes"),
+        describe_similar_names(count_tags(record.tags for record in records), "tags"),
+    )
+    return [note for note in notes if note]
+
+
+def _choose_settings(options: Train, partial: PartialFolder) -> dict[str, Any]:
+    """Return the settings of a new run or of the run to resume."""
+    if options.resume and options.restart:
+        raise InvalidArgument("--resume and --restart must not both be given.")
+    before = partial.read_plan()
+    # torchrun starts the same command again after a process was lost.
+    again = "TORCHELASTIC_RUN_ID" in os.environ and before is not None and not options.restart
+    if options.resume or again:
+        if before is None:
+            raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
+        if before["photos"] != absolute_address(options.photos):
+            raise InvalidArgument(
+                f"the run to resume learns from {before['photos']}, not from {options.photos}."
+            )
+        return _resumed_settings(options, before["settings"])
+    if before is not None and not options.restart:
+        raise StorageError(
+            f"{partial.folder} holds an interrupted run: continue it with --resume, "
+            "or start again with --restart."
+        )
+    if options.corrections is not None and options.add is None:
+        raise InvalidArgument("--corrections needs --add, the model that is corrected.")
+    if is_corpus(Path(options.photos)):
+        if options.add is not None:
+            raise InvalidArgument(f"--add must not be given with a corpus, got {options.photos}.")
+        of_words = (*WORD_OPTIONS, "mirror")
+        _check_not_explicit(options, of_words, "a corpus")
+        return {key: value for key, value in _settings(options).items() if key not in of_words}
+    if options.add is None:
+        return _settings(options)
+    _check_not_explicit(options, WORD_OPTIONS, "--add")
+    # Other settings are those of the model to which photographs are added.
+    always = {name: _settings(options)[name] for name in ("on_error", "random_state")}
+    return {**always, **_explicit_settings(options), **_given_files(options)}
+
+
+def _given_files(options: Train) -> dict[str, str]:
+    """Return the absolute paths of the files of a run."""
+    given = {name: getattr(options, name) for name in FILES}
+    return {name: os.path.abspath(path) for name, path in given.items() if path is not None}
+
+
+def _check_not_explicit(options: Train, names: Sequence[str], given: str) -> None:
+    """Raise if a setting of visual words is on the command line."""
+    for name in names:
+        if name in _explicit_settings(options):
+            raise InvalidArgument(
+                f"{_option(name)} must not be given with {given}: the visual words stay."
+            )
+
+
+def _resumed_settings(options: Train, before: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of an interrupted run, with `on_error` of the options if it is explicit.
+
+    All other settings determine the model, so they must not change.
+    """
+    explicit = {**_explicit_settings(options), **_given_files(options)}
+    on_error = explicit.pop("on_error", before["on_error"])
+    for name in sorted(explicit):
+        if name not in before or before[name] != explicit[name]:
+            expected = repr(before[name]) if name in before else "where it was not given"
+            raise InvalidArgument(
+                f"{_option(name)} must be as in the run to resume, {expected}, "
+                f"got {explicit[name]!r}; omit it, or start again with --restart."
+            )
+    return {**before, "on_error": on_error}
+
+
+def _resume_command(options: Train) -> str:
+    parts = ["supdocnade", "train", options.photos, "-o", os.fspath(options.output)]
+    if options.force:
+        parts.append("--force")
+    if options.cache is not None:
+        parts += ["--cache", os.fspath(options.cache)]
+    return shlex.join([*parts, "--resume"])
+
+
+def model_to_dict(model: SceneModel, output: Path, seconds: dict[str, float]) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    fitted = model.fitted_
+    return {
+        "model": os.fspath(output),
+        "features": fitted.settings.features,
+        "classes": list(fitted.classes),
+        "tags": list(fitted.tag_names),
+        "data": fitted.data,
+        "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
+        "rare_tags": _rare_tags(model),
+        "n_epochs": fitted.choices.n_epochs,
+        "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
+        "seconds": {stage: round(value, 2) for stage, value in seconds.items()},
+    }
+
+
+def _rare_tags(model: SceneModel) -> list[str]:
+    """Return the tags of the training set that have too few photographs to be learned."""
+    fitted = model.fitted_
+    return sorted(count_tags(fitted.training_set.photographs.tags).keys() - set(fitted.tag_names))
+
+
+def print_summary(model: SceneModel, output: Path) -> None:
+    """Print what was learned, how good it is, and where it was written."""
+    fitted = model.fitted_
+    classes = format_count(len(fitted.classes), "class")
+    tags = format_count(len(fitted.tag_names), "tag")
+    n_images = format_count(fitted.data["n_images"], "photograph")
+    print_line(f"learned {classes} and {tags} from {n_images}")
+    if rare := _rare_tags(model):
+        print_line(
+            f"{format_count(len(rare), 'tag')} on fewer than {fitted.settings.min_tag_count} "
+            "photographs not learned (see --min-tag-count)"
+        )
+    print_line(format_held_out(fitted))
+    print_line(f"model written to {output}")

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from supdocnade.cli.console import format_count
+from supdocnade.cli.formats import format_count
 from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.folders.keywords import read_all_keywords
 from supdocnade.folders.tags import exclude_tags

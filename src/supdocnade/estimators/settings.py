@@ -5,13 +5,13 @@ them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from supdocnade.checks import check_count, check_flag, check_settings, setting, setting_rules
+from supdocnade.checks import check_count, check_flag, check_settings, setting
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
@@ -28,11 +28,12 @@ from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
 MAX_THREADS = 1024
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class DocNADESettings:
     """Settings of `DocNADE`, which documents them; nothing is checked before `check`."""
 
-    n_topics: int = field(default=DocNADEConfig.n_topics, kw_only=False)
+    n_topics: int = DocNADEConfig.n_topics
+    _: KW_ONLY
     output: str | Callable[[int], Any] = DocNADEConfig.output
     tree: str = TrainerConfig.tree
     activation: Activation = DocNADEConfig.activation
@@ -125,17 +126,18 @@ class SupDocNADESettings(DocNADESettings):
         )
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class VisualWordSettings:
     """Settings of `BagOfVisualWords`, which documents them; nothing is checked before `check`."""
 
-    n_words: int = field(default=240, kw_only=False, metadata=setting_rules(least=2))
-    grid: Grid | Sequence[Grid] = field(default=(2, 2), kw_only=False)
-    step: int = field(default=8, kw_only=False)
-    patch_size: int | Sequence[int] = field(default=16, kw_only=False)
-    max_side: int | None = field(default=None, kw_only=False)
-    n_jobs: int | None = field(default=None, kw_only=False)
-    random_state: Any = field(default=None, kw_only=False)
+    n_words: int = setting(240, least=2)
+    grid: Grid | Sequence[Grid] = (2, 2)
+    step: int = 8
+    patch_size: int | Sequence[int] = 16
+    max_side: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    _: KW_ONLY
     features: str | PatchFunction = "sift"
     n_nearest: int = setting(1, least=1)
     mirror: bool = False

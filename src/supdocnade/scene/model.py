@@ -13,13 +13,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.checks import check_count
+from supdocnade.checks import check_count, document_settings, setting
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.folders.tags import Tags
-from supdocnade.runs import EpochCallback, ProgressCallback, RunOptions, no_progress
+from supdocnade.runs import (
+    DEVICES,
+    EpochCallback,
+    ProgressCallback,
+    RunOptions,
+    no_progress,
+)
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corpus_fitting import (
     fit_scene_corpus,
@@ -42,75 +48,10 @@ from supdocnade.scene.sharing import (
 from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_all
 
 
+@document_settings
 @dataclass(kw_only=True, eq=False, repr=False)
 class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
     """Learns classes and tags of photographs.
-
-    Parameters
-    ----------
-    n_topics : int, optional
-        Number of topics; None: 200, or 512 with a network.
-    classifier : {"auto", "svm", "softmax"}, default="auto"
-        The paper's RBF SVM on topic features, or the model's own softmax; "auto" takes the one that
-        does better on the held-out photographs. With more than 12,900 labelled photographs the
-        kernel of the SVM is approximated, to bound its memory.
-    features : str, default="sift"
-        Description of patches: "sift", or the name of a network; `supdocnade features` lists and
-        imports networks. The features of whole photographs by a network enter the topic
-        model, too. "best" fits a model with the network of the extra `deep` and one with SIFT, and
-        keeps the one that does better on the held-out photographs.
-    n_words : int, optional
-        Number of visual words; None: 500, or 1000 with a network, and a quarter of the number of
-        different patches if the photographs have fewer patches than that.
-    n_nearest : int, optional
-        Number of words of a patch, the nearest ones; None: 1, or 4 with a network.
-    n_sift_words : int, optional
-        Number of words for SIFT descriptors beside those of a network; None: 200 with a network,
-        fewer if the photographs have few patches. With 0 the network is used alone.
-    grid : (rows, columns), or a list of them, optional
-        Regions of the photograph; None: (2, 2), or one region with a network.
-    step : int, default=8
-    patch_size : int, or several, default=(16, 32)
-        Distance between patches, and their sizes, in pixels.
-    max_side : int or None, default=300
-        Larger photographs are scaled down to this longest side in pixels.
-    contrast_percentile : float, default=10
-        Patches with less contrast than this percentile have shorter descriptors.
-    damping : float or None, default=1.0
-        A word that occurs n times counts round(damping · √n) times; None: n times.
-    mirror : bool, optional
-        Whether a photograph also has the words of its mirror image, in training and prediction;
-        None: True with SIFT, and False with a network, where True is an error.
-    min_tag_count : int, default=3
-        Tags of fewer photographs are ignored.
-    annotation_output : {"words", "sigmoid"}, optional
-        Tags as words of the topic model, as in the paper, or one logistic output for each; None:
-        words, or logistic outputs with a network.
-    annotation_weight : float, optional
-        Weight of the tags in training, see `SupDocNADE`; None: 30 for words, 1 for logistic
-        outputs.
-    generative_weight, learning_rate, activation
-        Settings of the topic model, see `SupDocNADE`.
-    max_epochs : int, default=40
-        Largest number of passes over all photographs.
-    batch_size : int, optional
-        Photographs per update; None: a twelfth of them, within 4 to 64.
-    held_out : float, default=0.15
-        Share of the photographs on which the epochs, the SVM's settings, the temperature of
-        probabilities and the threshold of tags are chosen. Then the model is fitted on all.
-    n_jobs : int, optional
-        Workers. The result does not depend on it.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where a network runs and topics are learned: "auto" takes a GPU if there is one and
-        enough to do. A GPU may change the last bits of a result.
-    random_state : int, RandomState or None, default=None
-        An integer makes every result reproducible.
-    on_error : {"raise", "skip"}, default="raise"
-        What to do about photographs that cannot be read; those skipped are in `skipped_`.
-    cache : path of a folder, optional
-        Stores the words of photographs by content.
-    checkpoint : path of a folder, optional
-        `fit` resumes from it after an interruption.
 
     Attributes
     ----------
@@ -120,12 +61,27 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Photographs that could not be read.
     """
 
-    n_jobs: int | None = RunOptions.n_jobs
-    device: str = RunOptions.device
-    random_state: Any = None
-    on_error: str = RunOptions.on_error
-    cache: str | Path | None = None
-    checkpoint: str | Path | None = None
+    n_jobs: int | None = setting(None, "Workers. The result does not depend on it.")
+    device: str = setting(
+        "auto",
+        'Where a network runs and topics are learned: "auto" takes a GPU if there is one and '
+        "enough to do. A GPU may change the last bits of a result.",
+        choices=DEVICES,
+    )
+    random_state: Any = setting(
+        None, "An integer makes every result reproducible.", kind="int or RandomState"
+    )
+    on_error: str = setting(
+        "raise",
+        "What to do about photographs that cannot be read; those skipped are in `skipped_`.",
+        choices=("raise", "skip"),
+    )
+    cache: str | Path | None = setting(
+        None, "Stores the words of photographs by content.", kind="path of a folder"
+    )
+    checkpoint: str | Path | None = setting(
+        None, "`fit` resumes from it after an interruption.", kind="path of a folder"
+    )
 
     def fit(
         self,

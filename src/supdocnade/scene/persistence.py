@@ -118,8 +118,11 @@ def _to_json(description: dict[str, Any]) -> bytes:
     return (json.dumps(description, allow_nan=False, indent=1) + "\n").encode()
 
 
-def check_target(folder: Path) -> None:
-    """Raise `StorageError` if a model written to the folder would destroy something else."""
+def check_target(folder: Path, *, force: bool = True) -> None:
+    """Raise `StorageError` if a model written to the folder would destroy something else.
+
+    Without `force`, it must not replace a model either.
+    """
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -138,6 +141,8 @@ def check_target(folder: Path) -> None:
         _read_description(folder)
     elif found:
         _read_scene(folder)
+    if DESCRIPTION in found and not force:
+        raise StorageError(f"{folder} holds a model; --force replaces it.")
 
 
 def load_scene(folder: Path) -> tuple[FittedScene, dict[str, Any]]:

@@ -1,9 +1,9 @@
 """Settings of a scene model: the arguments of `SceneModel` that determine what it learns."""
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, Literal
 
-from supdocnade.checks import check_choice, check_settings, setting, setting_rules
+from supdocnade.checks import check_choice, check_settings, setting
 from supdocnade.errors import InvalidArgument
 
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
@@ -37,58 +37,111 @@ SIFT_SETTINGS = ("step", "patch_size", "max_side", "contrast_percentile")
 """Those that have no effect with a network alone."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class SceneSettings:
-    """Settings of a scene model, which `SceneModel` documents; `check` validates them."""
+    """Settings of a scene model; `check` validates them.
 
-    n_topics: int | None = field(
-        default=None,
-        kw_only=False,
-        metadata=setting_rules("Number of topics; by default 200, or 512 with a network.", least=1),
+    A field is an argument of `SceneModel`, with its documentation, and an entry of a stored model.
+    With an `option`, it is also an option of `supdocnade train`.
+    """
+
+    n_topics: int | None = setting(
+        None,
+        "Number of topics; by default 200, or 512 with a network.",
+        option="--topics",
+        least=1,
     )
-    classifier: str = field(
-        default="auto",
-        kw_only=False,
-        metadata=setting_rules(
-            "The paper's SVM on topics, the softmax of the model, or the better one."
-        ),
+    classifier: Literal["auto", "svm", "softmax"] = setting(
+        "auto",
+        "The paper's SVM on topics, the softmax of the model, or the better one. It is chosen on "
+        "the held-out photographs. With more than 12,900 labelled photographs the kernel of "
+        "the SVM is approximated, to bound its memory.",
+        option="--classifier",
     )
-    features: str = "sift"
+    _: KW_ONLY
+    features: str = setting(
+        "sift",
+        'Description of patches: "sift", or the name of a network; `supdocnade features` lists and '
+        "imports networks. The features of whole photographs by a network enter the topic model, "
+        "too.",
+    )
     n_words: int | None = setting(
         None,
         "Number of visual words; by default 500, or 1000 with a network, and fewer for few "
-        "photographs.",
+        "photographs. Those with fewer different patches than that have a quarter of their number.",
+        option="--words",
         least=2,
     )
-    n_nearest: int | None = setting(None, least=1)
+    n_nearest: int | None = setting(
+        None,
+        "Number of nearest visual words assigned to each patch; by default 1, or 4 with a network.",
+        least=1,
+    )
     n_sift_words: int | None = setting(
         None,
-        "Number of SIFT words beside those of a network; by default 200, 0 for none.",
+        "Number of SIFT words beside those of a network; by default 200, 0 for none. There are "
+        "fewer if the photographs have few patches.",
+        option="--sift-words",
         least=0,
     )
-    grid: Any = None
-    step: int = 8
-    patch_size: Any = (16, 32)
-    max_side: int | None = 300
-    contrast_percentile: float = 10.0
-    damping: float | None = setting(1.0, above=0)
+    grid: Any = setting(
+        None,
+        "Regions of the photograph; by default (2, 2), or one region with a network.",
+        kind="(rows, columns), or a list of them",
+    )
+    step: int = setting(8, "Distance between patches in pixels.")
+    patch_size: Any = setting((16, 32), "Size of patches in pixels.", kind="int, or several")
+    max_side: int | None = setting(
+        300, "Larger photographs are scaled down to this longest side in pixels."
+    )
+    contrast_percentile: float = setting(
+        10.0, "Patches with less contrast than this percentile have shorter descriptors."
+    )
+    damping: float | None = setting(
+        1.0,
+        "A word that occurs n times counts round(damping · √n) times; with None, n times.",
+        above=0,
+    )
     mirror: bool | None = setting(
         None,
-        "Also use the words of mirror images; only with sift, where it is the default.",
+        "Also use the words of mirror images; only with sift, where it is the default. A "
+        "photograph has these words in training and prediction.",
+        option="--mirror/--no-mirror",
     )
-    min_tag_count: int = setting(3, "Ignore tags of fewer photographs.", least=1)
-    generative_weight: float = 1e-2
-    annotation_output: str | None = setting(None, choices=tuple(ANNOTATION_WEIGHTS))
-    annotation_weight: float | None = None
-    learning_rate: float = setting(3e-4, "Learning rate of the topic model.", above=0)
-    max_epochs: int = setting(40, "Maximum number of epochs.", least=1)
-    batch_size: int | None = setting(None, least=1)
-    activation: str = "relu"
-    held_out: float = setting(0.15, least=0, most=0.9)
+    min_tag_count: int = setting(
+        3, "Ignore tags of fewer photographs.", option="--min-tag-count", least=1
+    )
+    generative_weight: float = setting(1e-2, "As for `SupDocNADE`.")
+    annotation_output: str | None = setting(
+        None,
+        "Tags as words of the topic model, as in the paper, or one logistic output for each; by "
+        "default words, or logistic outputs with a network.",
+        choices=tuple(ANNOTATION_WEIGHTS),
+    )
+    annotation_weight: float | None = setting(
+        None,
+        "Weight of the tags in training, see `SupDocNADE`; by default 30 for words, 1 for logistic "
+        "outputs.",
+    )
+    learning_rate: float = setting(
+        3e-4, "Learning rate of the topic model.", option="--learning-rate", above=0
+    )
+    max_epochs: int = setting(40, "Maximum number of epochs.", option="--epochs", least=1)
+    batch_size: int | None = setting(
+        None, "Photographs per update; by default a twelfth of them, within 4 to 64.", least=1
+    )
+    activation: str = setting("relu", "As for `SupDocNADE`.")
+    held_out: float = setting(
+        0.15,
+        "Share of the photographs on which the epochs, the SVM's settings, the temperature of "
+        "probabilities and the threshold of tags are chosen. Then the model is fitted on all.",
+        least=0,
+        most=0.9,
+    )
 
     def check(self) -> "SceneSettings":
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
-        # Imported here: the command line needs only the defaults.
+        # Imported here, since the help of the command line needs the fields alone.
         from supdocnade.estimators.settings import VisualWordSettings
         from supdocnade.images.feature_network import is_network_name
         from supdocnade.likelihood import ACTIVATIONS

@@ -1,24 +1,11 @@
-import csv
 import io
-import json
 import sys
 import warnings
-from dataclasses import replace
 
 import pytest
-from tests.scene_model import small_model
 
 from supdocnade.cli import console
-from supdocnade.cli.console import (
-    CSV_HEADER,
-    ProgressBars,
-    format_csv,
-    format_held_out,
-    format_json,
-    format_text,
-)
-from supdocnade.scene.held_out import HeldOut
-from supdocnade.scene.prediction import Prediction
+from supdocnade.cli.console import ProgressBars
 
 
 class Terminal(io.StringIO):
@@ -89,77 +76,8 @@ def test_stages_add_up_to_the_whole_time(monkeypatch):
     assert progress.seconds == {"words": 5 + 2, "learning": 1}
 
 
-def prediction(**changes):
-    tags = (("sea", 0.9), ("sky", 0.6), ("bird", 0.1))
-    given = {
-        "name": "a.jpg",
-        "label": "coast",
-        "probability": 0.934,
-        "unsure": False,
-        "probabilities": {"coast": 0.934, "street": 0.066},
-        "ranked_tags": tags,
-        "tags": tags[:2],
-    }
-    return Prediction(**{**given, **changes})
-
-
-def test_text_has_class_and_tags():
-    assert format_text(prediction()) == "a.jpg: coast 93 %; sea 90 %, sky 60 %"
-    assert format_text(prediction(unsure=True), 1) == "a.jpg: coast 93 % (unsure); sea 90 %"
-    unlike = prediction(unfamiliar=True)
-    expected = "a.jpg: coast 93 %; unlike the training photographs; sea 90 %"
-    assert format_text(unlike, 1) == expected
-    assert json.loads(format_json(unlike))["unfamiliar"] is True
-    assert format_csv(unlike).endswith(",true")
-
-
-def test_without_classes_or_tags():
-    bare = prediction(label=None, probability=None, probabilities={}, tags=(), ranked_tags=())
-    assert format_text(bare) == "a.jpg: no tags"
-    assert json.loads(format_json(bare))["label"] is None
-    assert format_csv(bare) == "a.jpg,,,false,,,false"
-
-
-def test_json_is_one_line_of_ascii():
-    line = format_json(prediction(name="ä\n\udcff.jpg"))
-    assert line.isascii()
-    assert "\n" not in line
-    assert json.loads(line)["file"] == "ä\n\udcff.jpg"
-    assert json.loads(line)["tags"][0] == {"tag": "sea", "probability": 0.9}
-
-
-@pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg", "a b.jpg"])
-def test_csv_round_trip(name):
-    text = f"{CSV_HEADER}\n{format_csv(prediction(name=name))}\n"
-    (row,) = csv.DictReader(io.StringIO(text, newline=""))
-    assert row["file"] == name
-    assert row["tags"] == "sea|sky"
-    assert float(row["probability"]) == 0.934
-
-
-def test_text_has_no_line_breaks_or_control_characters():
-    odd = prediction(name="a\nb.jpg", label="\x1b[31mcoast")
-    assert format_text(odd, 1).startswith("a b.jpg: [31mcoast 93 %")
-
-
 @pytest.mark.parametrize("quiet", [False, True])
 def test_warnings_are_printed_as_notes(capsys, quiet):
     with console.print_warnings(quiet=quiet):
         warnings.warn("two\nlines", stacklevel=1)
     assert capsys.readouterr().err == ("" if quiet else "note: two lines\n")
-
-
-def test_figures_of_few_photographs_are_counts_and_one_class_has_none():
-    fitted = small_model().fitted_
-
-    def describe(n_images, classes=("a", "b"), **figures):
-        held_out = HeldOut(n_images=n_images, figures=figures)
-        return format_held_out(replace(fitted, classes=classes, held_out=held_out))
-
-    assert "too few photographs to test on" in describe(0)
-    many = describe(240, accuracy=0.884, n_labelled=240, f_measure=0.57)
-    assert "tested on 240 photographs it had not seen: class right for 88.4 %, F-measure" in many
-    assert "class right for 2 of 2;" in describe(2, accuracy=1.0, n_labelled=2)
-    assert "right for 95.0 % of the 20 with a class;" in describe(21, accuracy=0.95, n_labelled=20)
-    assert "right for 2 of 2 with a class;" in describe(3, accuracy=1.0, n_labelled=2)
-    assert "right" not in describe(30, ("a",), accuracy=1.0, n_labelled=30)

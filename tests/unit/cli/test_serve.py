@@ -1,8 +1,36 @@
+from types import SimpleNamespace
+
 import pytest
 from tests.commands import supdocnade
 
-from supdocnade.cli import serve
-from supdocnade.errors import install_command
+from supdocnade.cli import model_commands
+from supdocnade.cli.serve import _load_gallery
+from supdocnade.errors import StorageError, install_command
+from supdocnade.gallery.photo_index import Gallery
+
+
+def test_a_model_is_served_without_the_index_of_an_older_one(monkeypatch, tmp_path, capsys):
+    def refuse(folder, fitted):
+        raise StorageError(f"{folder} was made with another model.")
+
+    monkeypatch.setattr(Gallery, "load", refuse)
+    model, index = tmp_path / "m", tmp_path / "m.index"
+    assert _load_gallery(model, None, None, quiet=False) is None
+    assert capsys.readouterr().err == ""
+    index.mkdir()
+    assert _load_gallery(model, None, None, quiet=False) is None
+    expected = f"note: there is no gallery: {index} was made with another model.\n"
+    assert capsys.readouterr().err == expected
+    with pytest.raises(StorageError, match="another model"):
+        _load_gallery(model, index, None, quiet=False)
+
+
+def test_an_index_that_is_not_complete_is_served_with_a_note(monkeypatch, tmp_path, capsys):
+    unfinished = SimpleNamespace(is_complete=False)
+    monkeypatch.setattr(Gallery, "load", lambda folder, fitted: unfinished)
+    assert _load_gallery(tmp_path, tmp_path, None, quiet=False) is unfinished
+    expected = f"note: {tmp_path} is not complete; run supdocnade index again.\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_serving_other_machines_needs_a_token(monkeypatch, tmp_path):
@@ -18,7 +46,7 @@ def test_serving_other_machines_needs_a_token(monkeypatch, tmp_path):
 
 
 def test_missing_extra_is_message(monkeypatch, tmp_path):
-    monkeypatch.setattr(serve, "REQUIRED", ("no_such_package",))
+    monkeypatch.setattr(model_commands, "SERVING", ("no_such_package",))
     done = supdocnade("serve", tmp_path)
     assert done.code == 1
     assert install_command("serve") in done.err

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from tests.scene_model import columns, scenes, small_model
 
-from supdocnade.cli.run_train import describe_records, model_to_dict, print_summary
+from supdocnade.cli.train import describe_records, model_to_dict, print_summary
 from supdocnade.folders.photo_folder import ImageRecord
 
 

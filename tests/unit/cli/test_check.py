@@ -6,7 +6,7 @@ from tests.commands import supdocnade
 from tests.networks import empty_library
 from tests.textures import as_png, stripes, write_images
 
-from supdocnade.cli.run_check import check_folder, format_check
+from supdocnade.cli.check import check_folder, format_check
 
 
 @pytest.fixture

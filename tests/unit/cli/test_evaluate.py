@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from supdocnade.cli.run_evaluate import format_evaluation
+from supdocnade.cli.evaluate import format_evaluation
 from supdocnade.report.evaluation import Evaluation
 
 LETTERS = "abcdefghijklmn"

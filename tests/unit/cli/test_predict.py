@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from supdocnade.cli.run_predict import read_paths, stream_lines
+from supdocnade.cli.predict import read_paths, stream_lines
 from supdocnade.errors import StorageError
 
 

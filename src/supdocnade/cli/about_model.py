@@ -1,40 +1,71 @@
-"""`supdocnade info`: list what a model knows and how it was made."""
+"""What a model is: `supdocnade info`, `supdocnade report` and `supdocnade card`."""
 
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from supdocnade.cli import options as opt
-from supdocnade.cli.console import format_held_out, format_table, print_json, print_line
+from supdocnade.cli.console import print_json, print_line, print_message
+from supdocnade.cli.formats import format_held_out, format_table
+from supdocnade.cli.model_commands import Card, Info, Report
+from supdocnade.errors import StorageError
+from supdocnade.report.html import write_report
+from supdocnade.scene.persistence import check_target, load_scene
+from supdocnade.scene.prediction import FittedScene
+from supdocnade.scene.sharing import (
+    describe_contents,
+    model_card,
+    strip_scene,
+    write_shared_model,
+)
 from supdocnade.text import clean_name, format_percent
 
-if TYPE_CHECKING:
-    from supdocnade.scene.prediction import FittedScene
+REPORT = "report.html"
+"""Default name of the report in the folder of the model."""
 
 
-def info(model: opt.Model, json: opt.Json = False, debug: opt.Debug = False) -> None:
-    """List the classes, tags, settings and figures of a model.
-
-    The figures are those on photographs that were held out while the model was trained. Beside each
-    tag are the number of its photographs and the probability from which on `predict --write-xmp`
-    writes it.
-
-    \b
-    Examples:
-      supdocnade info scenes
-      supdocnade info scenes --json
-    """
-    from supdocnade.scene.persistence import load_scene
-
-    fitted, params = load_scene(model)
-    if json:
-        print_json(info_to_dict(model, fitted, params["random_state"]))
+def info(options: Info) -> None:
+    """Print what a model knows and how it was made."""
+    fitted, params = load_scene(options.model)
+    if options.json:
+        print_json(info_to_dict(options.model, fitted, params["random_state"]))
     else:
         print_line(format_info(fitted, params["random_state"]))
 
 
-def info_to_dict(model: Path, fitted: "FittedScene", seed: int | None) -> dict[str, Any]:
+def report(options: Report) -> None:
+    """Write an HTML report of a model."""
+    path = options.model / REPORT if options.output is None else options.output
+    fitted, params = load_scene(options.model)
+    write_report(fitted, path, random_state=params["random_state"])
+    if options.json:
+        print_json({"report": os.fspath(path)})
+    elif not options.quiet:
+        print_line(f"report written to {path}")
+
+
+def card(options: Card) -> None:
+    """Print the model card of a model, or write a model that can be shared."""
+    model, output = options.model, options.output
+    if output is not None:
+        if output.exists() and model.exists() and output.samefile(model):
+            raise StorageError(f"--output must be another folder than the model, got {output}.")
+        check_target(output, force=options.force)
+    fitted, params = load_scene(model)
+    name = options.name or Path(os.path.abspath(model)).name
+    if output is None:
+        print_line(model_card(fitted, name, licence=options.licence).rstrip("\n"))
+        return
+    fitted = strip_scene(fitted) if options.strip else fitted
+    seed = {"random_state": params["random_state"]}
+    write_shared_model(fitted, seed, output, name, options.licence)
+    if not options.quiet:
+        for sentence in describe_contents(fitted):
+            print_message(f"note: {sentence}")
+        print_line(f"model and card written to {output}")
+
+
+def info_to_dict(model: Path, fitted: FittedScene, seed: int | None) -> dict[str, Any]:
     """Return the object that `--json` prints."""
     thresholds = fitted.precise_thresholds
     return {
@@ -55,7 +86,7 @@ def info_to_dict(model: Path, fitted: "FittedScene", seed: int | None) -> dict[s
     }
 
 
-def format_info(fitted: "FittedScene", seed: int | None) -> str:
+def format_info(fitted: FittedScene, seed: int | None) -> str:
     """Return tables of the data, the classes, the tags and the settings of a model."""
     data, settings = fitted.data, fitted.settings.used()
     rows = [
@@ -92,7 +123,7 @@ def format_info(fitted: "FittedScene", seed: int | None) -> str:
     return "\n\n".join(parts)
 
 
-def _tag_counts(fitted: "FittedScene") -> dict[str, int]:
+def _tag_counts(fitted: FittedScene) -> dict[str, int]:
     """Return the number of training photographs with each tag."""
     counts_A = (fitted.tag_frequency_A * fitted.data["n_tagged"]).round().astype(int)
     return dict(zip(fitted.tag_names, counts_A.tolist(), strict=True))

@@ -1,0 +1,149 @@
+"""Results as text: counts, tables, predictions and figures."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+
+from supdocnade.cli.console import print_message
+from supdocnade.errors import install_command
+from supdocnade.folders.photo_folder import describe_passed_over, list_folder
+from supdocnade.folders.photo_sources import kind_of_place
+from supdocnade.images.network_library import choose_features
+from supdocnade.scene.prediction import FittedScene, Prediction
+from supdocnade.text import clean_name, format_percent
+
+MIN_PERCENT = 20
+"""Below this number of photographs, "3 of 7" is printed instead of a percentage."""
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural if needed.
+
+    >>> format_count(1, "photograph"), format_count(3, "class")
+    ('1 photograph', '3 classes')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def format_right(share: float, total: int) -> str:
+    """Return the share of right predictions in percent, or as a fraction of few.
+
+    >>> format_right(0.884, 240), format_right(1.0, 2)
+    ('88.4 %', '2 of 2')
+    """
+    return f"{100 * share:.1f} %" if total >= MIN_PERCENT else f"{round(share * total)} of {total}"
+
+
+def format_held_out(fitted: FittedScene) -> str:
+    """Return a sentence with the figures of a model on held-out photographs."""
+    n_images, figures = fitted.held_out.n_images, fitted.held_out.figures
+    if not n_images:
+        return "too few photographs to test on, so its probabilities are unchecked"
+    found = []
+    # A single class is always right.
+    if "accuracy" in figures and len(fitted.classes) > 1:
+        n_labelled = int(figures["n_labelled"])
+        right = format_right(figures["accuracy"], n_labelled)
+        if n_labelled < n_images:
+            number = f" of the {n_labelled}" if n_labelled >= MIN_PERCENT else ""
+            right = f"{right}{number} with a class"
+        found.append(f"class right for {right}")
+    if "f_measure" in figures:
+        found.append(f"F-measure of five tags {figures['f_measure']:.2f}")
+    number = format_count(n_images, "photograph")
+    measured = f": {', '.join(found)}" if found else ""
+    return f"tested on {number} it had not seen{measured}; the final model was then trained on all"
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as aligned columns, the first to the left and the others to the right.
+
+    >>> print(format_table([["coast", "9"], ["forest", "10"]]))
+    coast    9
+    forest  10
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
+
+
+CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
+
+
+def class_cells(prediction: Prediction) -> list[str]:
+    """Return the predicted class and its probability for a CSV row, empty without classes."""
+    if prediction.label is None or prediction.probability is None:
+        return ["", ""]
+    return [prediction.label, f"{prediction.probability:.6f}"]
+
+
+def format_json(prediction: Prediction, top: int | None = None) -> str:
+    """Return a prediction as one line of JSON, in ASCII."""
+    return json.dumps(prediction.to_dict(top), allow_nan=False)
+
+
+def format_csv(prediction: Prediction, top: int | None = None) -> str:
+    """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |."""
+    tags = prediction.best_tags(top)
+    cells = [
+        prediction.name,
+        *class_cells(prediction),
+        "true" if prediction.unsure else "false",
+        "|".join(tag for tag, _ in tags),
+        "|".join(f"{probability:.6f}" for _, probability in tags),
+        "true" if prediction.unfamiliar else "false",
+    ]
+    return format_row(cells)
+
+
+def format_row(cells: Sequence[str]) -> str:
+    """Return cells as one row of CSV, without a line end."""
+    line = io.StringIO()
+    # With another line terminator, line breaks within a name would not be quoted.
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n")
+
+
+def format_text(prediction: Prediction, top: int | None = None) -> str:
+    """Return a prediction as text: `a.jpg: coast 93 %; sea 98 %, sky 71 %`."""
+    parts = []
+    if prediction.label is not None and prediction.probability is not None:
+        unsure = " (unsure)" if prediction.unsure else ""
+        share = format_percent(prediction.probability)
+        parts.append(f"{clean_name(prediction.label)} {share}{unsure}")
+    if prediction.unfamiliar:
+        parts.append("unlike the training photographs")
+    tags = prediction.best_tags(top)
+    named = (f"{clean_name(tag)} {format_percent(probability)}" for tag, probability in tags)
+    parts.append(", ".join(named) if tags else "no tags")
+    return f"{clean_name(prediction.name)}: {'; '.join(parts)}"
+
+
+def print_passed_over(places: Iterable[str]) -> None:
+    """Tell the user which files of folders were skipped because they are not photographs."""
+    for folder in (place for place in places if kind_of_place(place) == "folder"):
+        for note in describe_passed_over(list_folder(folder).others, with_tables=False):
+            print_message(f"note: {folder}: {note}")
+
+
+def resolve_features(features: str) -> str:
+    """Return the features that "auto" stands for on this machine; others as they are."""
+    return choose_features() if features == "auto" else features
+
+
+def describe_features(features: str, n_sift_words: int | None) -> str:
+    """Return a line that names the features of a model, given its settings."""
+    if features != "sift":
+        return (
+            f"features: the pretrained network {features}{'' if n_sift_words == 0 else ' and SIFT'}"
+        )
+    hint = ""
+    if choose_features() == "sift":
+        hint = f"; {install_command('deep')} adds a network, which is more accurate"
+    return f"features: SIFT{hint}"

@@ -1,0 +1,341 @@
+"""Commands that use a model: what each of them is given, and its help text."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from supdocnade.cli.options import (
+    MODEL,
+    Command,
+    OnCluster,
+    OnDevice,
+    Parallel,
+    Printing,
+    Quiet,
+    UsageError,
+    argument,
+    check_formats,
+    check_together,
+    option,
+    photos_argument,
+)
+from supdocnade.errors import BackendUnavailable, InvalidArgument, install_command
+
+SERVING = ("fastapi", "uvicorn", "multipart", "prometheus_client")
+"""Packages that the server needs."""
+
+MAX_MEGA = 100_000
+
+
+class Predict(OnCluster, Printing):
+    """Predict the class and the tags of photographs.
+
+    Results are printed as soon as they are known, also while names still arrive through a pipe
+    (--files-from -). Files that cannot be read are listed on stderr; the exit code is then 1.
+    Photographs are never changed: --write-xmp writes tags to .xmp files beside them, for photo
+    managers; the contents of an existing .xmp file are preserved. --undo needs no model.
+
+    \b
+    Examples:
+      supdocnade predict scenes photo.jpg
+      supdocnade predict scenes holiday/ --json > holiday.jsonl
+      find . -name '*.jpg' | supdocnade predict scenes --files-from - --csv
+      supdocnade predict scenes archive/ -o archive-tags --cluster local
+      supdocnade predict scenes holiday/ --write-xmp --dry-run
+      supdocnade predict scenes holiday/ --write-xmp --record holiday.jsonl
+      supdocnade predict --undo holiday.jsonl
+    """
+
+    model: Path | None = argument("MODEL", MODEL, None)
+    images: list[str] | None = argument(
+        "IMAGE",
+        "Photographs, folders, addresses (s3://bucket/photos), tar files, or text files that list "
+        "photographs.",
+        None,
+    )
+    files_from: str | None = option(
+        None, "Read names of photographs from FILE; -: from stdin.", metavar="FILE"
+    )
+    top: int | None = option(
+        None, "Give exactly this many tags; by default, all that are probable enough.", min=1
+    )
+    csv: bool = option(False, "Print results as CSV.")
+    output: Path | None = option(
+        None,
+        "Write results to files in a new FOLDER, not to stdout. An interrupted run resumes.",
+        *("--output", "-o"),
+        metavar="FOLDER",
+    )
+    write_xmp: bool = option(False, "Write tags to .xmp files beside photographs.")
+    min_probability: float | None = option(
+        None,
+        "Write tags of at least this probability; by default, for each tag, the probability at "
+        "which 80 % were right on held-out photographs.",
+        min=0,
+        max=1,
+    )
+    xmp_label: bool = option(
+        False,
+        "Also write the class as a keyword, unless it is unsure or the photograph is unlike the "
+        "training photographs.",
+    )
+    xmp_name: Literal["full", "stem"] = option(
+        "full", "full: a.jpg.xmp (darktable, digiKam); stem: a.xmp (Adobe)."
+    )
+    record: Path | None = option(
+        None,
+        "File that records what was written; default: ./supdocnade-xmp-DATE-TIME.jsonl.",
+    )
+    undo: Path | None = option(
+        None, "Remove from .xmp files what RECORD says was written.", metavar="RECORD"
+    )
+    dry_run: bool = option(False, "Only list the .xmp files that would be changed.")
+
+    def check(self) -> None:
+        """Raise `UsageError` if options do not fit together."""
+        super().check()
+        check_formats(json=self.json, csv=self.csv)
+        if self.undo is not None:
+            if self.model is not None or any(
+                (self.files_from, self.output, self.write_xmp, self.json, self.csv)
+            ):
+                raise UsageError(
+                    "--undo takes no model, no photographs and no option but --dry-run."
+                )
+            return
+        check_together(self, "output", needing=("cluster",), excluded=("csv", "write_xmp"))
+        check_together(self, "write_xmp", needing=("dry_run", "min_probability", "record"))
+        if self.model is None:
+            raise UsageError("missing argument 'MODEL'.")
+        if not self.images and self.files_from is None:
+            raise UsageError("no photographs were given; name some or use --files-from.")
+
+
+class Evaluate(OnDevice, Parallel, Printing):
+    """Measure a model on photographs with known classes and tags.
+
+    PHOTOS is read as by `train`; it may be a corpus that `supdocnade encode` has written with this
+    model. Use photographs that the model was not trained on: otherwise the
+    figures are too good. Accuracy is the share of correct classes; the F-measure compares the five
+    best tags with the true ones. The calibration error tells how far the probabilities are off; 0
+    is perfect. The precision of a tag is the share of right ones among its predictions, its recall
+    the share of the photographs with the tag that were found.
+
+    \b
+    Examples:
+      supdocnade evaluate scenes other-photos
+      supdocnade evaluate scenes other-photos --json
+      supdocnade evaluate scenes other-photos.corpus
+    """
+
+    model: Path = argument("MODEL", MODEL)
+    photos: str = photos_argument()
+    all_rows: bool = option(False, "Print the whole confusion matrix, and all tags.", "--all")
+
+
+class Explain(OnDevice, Printing):
+    """Show which patches of a photograph support a class or a tag.
+
+    The shares of all patches add up to the score of the photograph minus that of an empty one. The
+    picture shows the shares over the photograph; --json prints them.
+
+    \b
+    Examples:
+      supdocnade explain scenes photo.jpg
+      supdocnade explain scenes photo.jpg --tag boat -o boat.png
+      supdocnade explain scenes photo.jpg --label street --json
+    """
+
+    model: Path = argument("MODEL", MODEL)
+    image: Path = argument("IMAGE", "A photograph.")
+    label: str | None = option(None, "Class to explain; default: the predicted one.")
+    tag: str | None = option(None, "Tag to explain instead of a class.")
+    output: Path | None = option(
+        None, "Picture to write, .png; default: ./IMAGE-NAME.png.", "--output", "-o"
+    )
+
+    def check(self) -> None:
+        """Raise `UsageError` if options do not fit together."""
+        if self.label is not None and self.tag is not None:
+            raise UsageError("--label and --tag must not both be given.")
+
+
+class Suggest(OnDevice, Parallel, Printing):
+    """List the photographs whose labels would teach a model the most.
+
+    They are those whose class or tags the model is uncertain of, without near-duplicates of each
+    other, the most useful first. Photographs that it has learned from are left out. Label them in a
+    table (--csv) or on the page (serve --corrections), then use train --add --corrections.
+
+    \b
+    Examples:
+      supdocnade suggest scenes archive
+      supdocnade suggest scenes archive -n 50 --csv > labels.csv
+      supdocnade train archive --add scenes --corrections labels.csv -o better-scenes
+      supdocnade suggest scenes archive --json | jq -r .file > suggested.txt
+    """
+
+    model: Path = argument("MODEL", MODEL)
+    photos: list[str] = argument("PHOTOS", "Folders of photographs, or other places, as predict.")
+    count: int = option(20, "Length of the list.", "--count", "-n", min=1)
+    csv: bool = option(False, "Print a table with empty columns label and tags, to fill in.")
+
+    def check(self) -> None:
+        """Raise `UsageError` if options do not fit together."""
+        super().check()
+        check_formats(json=self.json, csv=self.csv)
+
+
+class Info(Command):
+    """List the classes, tags, settings and figures of a model.
+
+    The figures are those on photographs that were held out while the model was trained. Beside each
+    tag are the number of its photographs and the probability from which on `predict --write-xmp`
+    writes it.
+
+    \b
+    Examples:
+      supdocnade info scenes
+      supdocnade info scenes --json
+    """
+
+    model: Path = argument("MODEL", MODEL)
+    json: bool = option(False, "Print results as JSON.")
+
+
+class Report(Printing):
+    """Write a report of a model as one HTML file.
+
+    The report opens without a network. It shows how the model performed on held-out photographs,
+    typical patches of each class and topic, and photographs that it got right and wrong.
+
+    \b
+    Examples:
+      supdocnade report scenes
+      supdocnade report scenes -o scenes.html
+    """
+
+    model: Path = argument("MODEL", MODEL)
+    output: Path | None = option(
+        None, "File to write; default: MODEL/report.html.", "--output", "-o"
+    )
+
+
+class Index(Parallel, Printing):
+    """Index folders of photographs for the gallery.
+
+    The gallery of `supdocnade serve` finds similar photographs and photographs with a tag. The
+    index holds topics, predictions and thumbnails; the photographs are only read. A second run
+    reads only new and changed files, drops those that are not in the folders given, and resumes an
+    interrupted run. Files that cannot be read are listed on stderr; the exit code is then 1.
+
+    \b
+    Examples:
+      supdocnade index scenes holiday
+      supdocnade index scenes holiday family archive
+      supdocnade index scenes holiday -o holiday.index
+    """
+
+    model: Path = argument("MODEL", MODEL)
+    photos: list[str] = argument(
+        "PHOTOS...", "Folders of photographs, or other places, as for train."
+    )
+    output: Path | None = option(None, "Index to write; default: MODEL.index.", "--output", "-o")
+    replace: bool = option(False, "Make an index again from the start, also one of another model.")
+
+
+class Serve(Parallel, Printing):
+    """Serve a web page and a REST API for a model.
+
+    Drop photographs on the page to see their classes and tags, with explanations. Nothing is
+    stored, except by --corrections, and nothing leaves this machine. Programs use POST /v1/predict;
+    /docs describes the API. SIGTERM finishes the requests in progress and stops the server;
+    Ctrl-C stops it within two seconds.
+
+    \b
+    Examples:
+      supdocnade serve scenes
+      supdocnade serve scenes --index holiday.index --port 8080
+      supdocnade serve scenes --corrections corrections.jsonl
+      SUPDOCNADE_TOKEN=secret supdocnade serve scenes --host 0.0.0.0
+    """
+
+    model: Path = argument("MODEL", MODEL)
+    index: Path | None = option(
+        None, "Index for the gallery; by default MODEL.index, if it exists."
+    )
+    corrections: Path | None = option(
+        None,
+        "Let the page correct classes and tags, and append them to this .jsonl file, for train "
+        "--add; by default nothing is kept.",
+        metavar="FILE",
+    )
+    host: str = option("127.0.0.1", "Address to listen on; by default only this machine is served.")
+    port: int = option(8000, "Port; 0: any free port.", min=0, max=65535)
+    token: str | None = option(
+        None,
+        "Require this token; better set as SUPDOCNADE_TOKEN, which other users cannot see.",
+        envvar="SUPDOCNADE_TOKEN",
+        show_envvar=False,
+    )
+    allow_open: bool = option(False, "Serve other machines without a token.")
+    allow_host: list[str] | None = option(
+        None, "Additional host name of the server, such as that of a proxy."
+    )
+    max_megabytes: float = option(64, "Largest request in megabytes.", min=0.001, max=MAX_MEGA)
+    max_megapixels: float = option(64, "Largest image in megapixels.", min=0.001, max=MAX_MEGA)
+    max_images: int = option(32, "Images per request.", min=1)
+    queue: int = option(256, "Images that may wait.", min=1)
+    timeout: float = option(30, "Seconds to send a request, and to process it.", min=0.1)
+
+    def check(self) -> None:
+        """Raise an error if the extra is missing, or if options do not fit together."""
+        super().check()
+        missing = [name for name in SERVING if find_spec(name) is None]
+        if missing:
+            raise BackendUnavailable(
+                f"serving needs an extra that is not installed: {install_command('serve')} "
+                f"({missing[0]} is missing)."
+            )
+        if self.queue < self.max_images:
+            raise InvalidArgument(
+                f"--queue must be at least --max-images, {self.max_images}, got {self.queue}: "
+                "the queue must have room for the largest request."
+            )
+
+
+class Card(Quiet):
+    """Print the model card of a model, or write a copy to share.
+
+    The card has data, classes, results and features. With --output, the model is written with its
+    card (README.md) to a folder that can be given to others or uploaded, and the command says what
+    of the training photographs it carries. A stripped model predicts the same, but no photographs
+    can be added to it. A folder that holds another model is refused without --force; MODEL itself
+    is never replaced. Nothing leaves this machine.
+
+    \b
+    Examples:
+      supdocnade card scenes
+      supdocnade card scenes -o shared-scenes --strip --licence cc-by-4.0
+    """
+
+    model: Path = argument("MODEL", MODEL)
+    output: Path | None = option(
+        None,
+        "Write the model with its card to a new folder, to be shared.",
+        *("--output", "-o"),
+        metavar="FOLDER",
+    )
+    strip: bool = option(
+        False, "Leave thumbnails, patches, names and tags of the training photographs out of it."
+    )
+    name: str | None = option(None, "Name of the model in the card; default: that of its folder.")
+    licence: str | None = option(
+        None, "Licence of the model, such as cc-by-4.0.", "--licence", "--license"
+    )
+    force: bool = option(False, "Replace an existing model.")
+
+    def check(self) -> None:
+        """Raise `UsageError` if options do not fit together."""
+        if self.strip and self.output is None:
+            raise UsageError("--strip needs --output.")
