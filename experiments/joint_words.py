@@ -68,7 +68,7 @@ def fit_and_test(n_sift_words: int, train: Any, test: Any) -> Any:
     )
     named: dict[str, Any] = {}
     if vocabulary.names:
-        named = {"annotations": annotated.annotations, "annotation_names": list(vocabulary.names)}
+        named = {"annotations": annotated, "annotation_names": list(vocabulary.names)}
     model.fit(X, labels, global_features=F, **named)
     topics, test_topics = (
         model.transform(X, global_features=F),

@@ -183,7 +183,7 @@ def run_baselines(
         vocabulary = AnnotationVocabulary.of(
             [truth[i] for i in parts.train], min_count=MIN_TAG_COUNT
         )
-        has_BA = vocabulary.encode(truth).annotations.toarray() > 0
+        has_BA = vocabulary.encode(truth).toarray() > 0
 
         def rank(C: float, train: Any, other: Any, has_BA: Any = has_BA) -> NDArray[np.int64]:
             first, second = rotate(pooled_BF[train], pooled_BF[other])

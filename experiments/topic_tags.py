@@ -70,8 +70,8 @@ def main() -> None:
     learned = fitted.training_set
     hidden_BH = fitted.compute_topics(learned.counts, learned.features_BF)
     unseen_BH = model.transform([each.path for each in test])
-    known = vocabulary.encode(learned.photographs.tags).annotations
-    true = vocabulary.encode([each.tags for each in test]).annotations
+    known = vocabulary.encode(learned.photographs.tags)
+    true = vocabulary.encode([each.tags for each in test])
     names = fitted.tag_names
     weights_HA = fitted.network.components[:, fitted.network.config.n_visual_words :]
     of_units = excess(unseen_BH, true, names)

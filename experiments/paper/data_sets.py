@@ -404,7 +404,7 @@ class PhotoSet:
         """Return a tag set as 0 and 1, (photographs, tags), and its names, without rare tags."""
         tags = self.tags[tag_set]
         vocabulary = AnnotationVocabulary.of(tags, min_count=MIN_TAG_COUNT)
-        return vocabulary.encode(tags).annotations, vocabulary.names
+        return vocabulary.encode(tags), vocabulary.names
 
     def take(self, indices: Sequence[int] | NDArray[np.integer]) -> "PhotoSet":
         """Return some of the photographs."""

@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_count
@@ -31,17 +29,6 @@ def normalize_tag(tag: str) -> str:
     if not isinstance(tag, str):
         raise InvalidArgument(f"a tag must be a string, got {tag!r}.")
     return re.sub(r"[\s_|]+", " ", unicodedata.normalize("NFKC", tag)).strip().casefold()
-
-
-class EncodedTags(NamedTuple):
-    """Tags of images as input of the estimators."""
-
-    annotations: sparse.csr_array
-    """(images, vocabulary), 1 if the image has the tag."""
-    known: NDArray[np.bool_]
-    """(images,) False if the tags are unknown; the `annotation_mask` of `fit`."""
-    unknown_tags: Counter[str]
-    """Number of images for each tag outside the vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +59,15 @@ class AnnotationVocabulary:
         """Number A of annotation words."""
         return len(self.names)
 
-    def encode(self, tags: Sequence[Tags]) -> EncodedTags:
-        """Return the tags of images as a binary matrix."""
-        rows, columns, unknown = array("q"), array("q"), Counter[str]()
+    def encode(self, tags: Sequence[Tags]) -> sparse.csr_array:
+        """Return 1 for the tags that images have, (images, vocabulary); others are left out."""
+        rows, columns = array("q"), array("q")
         for row, some in enumerate(tags):
-            for name in sorted(_normalize_tags(some)):
-                if name in self._numbers:
-                    rows.append(row)
-                    columns.append(self._numbers[name])
-                else:
-                    unknown[name] += 1
+            found = sorted(_normalize_tags(some) & self._numbers.keys())
+            rows.extend([row] * len(found))
+            columns.extend(self._numbers[name] for name in found)
         ones = np.ones(len(rows), np.int64)
-        matrix = sparse.csr_array((ones, (rows, columns)), shape=(len(tags), len(self)))
-        known = np.array([some is not None for some in tags], np.bool_)
-        return EncodedTags(matrix, known, unknown)
+        return sparse.csr_array((ones, (rows, columns)), shape=(len(tags), len(self)))
 
 
 def count_tags(tags: Iterable[Tags]) -> Counter[str]:

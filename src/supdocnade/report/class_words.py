@@ -152,19 +152,16 @@ def class_frequencies(fitted: "FittedScene") -> Frequencies:
     photographs = fitted.training_set.photographs
     tags = AnnotationVocabulary(fitted.tag_names).encode(photographs.tags)
     labelled, members_NC = photographs.class_members(fitted.classes)
-    tagged = tags.known[labelled]
-    rows = labelled[tagged]
-    return Frequencies.count(members_NC[tagged], tags.annotations[rows], fitted.tag_names)
+    tagged = photographs.tagged_B[labelled]
+    return Frequencies.count(members_NC[tagged], tags[labelled[tagged]], fitted.tag_names)
 
 
 def topic_frequencies(fitted: "FittedScene") -> tuple[Frequencies, Frequencies]:
     """Return how often every tag and every class occurs in the photographs of every topic."""
     topics_NR, photographs = _topics(fitted), fitted.training_set.photographs
     tags = AnnotationVocabulary(fitted.tag_names).encode(photographs.tags)
-    tagged = np.flatnonzero(tags.known)
-    of_tags = Frequencies.count(
-        most_active(topics_NR[tagged]), tags.annotations[tagged], fitted.tag_names
-    )
+    tagged = np.flatnonzero(photographs.tagged_B)
+    of_tags = Frequencies.count(most_active(topics_NR[tagged]), tags[tagged], fitted.tag_names)
     labelled, members_NC = photographs.class_members(fitted.classes)
     present_NC = sparse.csr_array(members_NC)
     return of_tags, Frequencies.count(

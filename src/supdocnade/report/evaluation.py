@@ -291,8 +291,7 @@ def tag_results(images: Sequence[HeldOutImage], tag_names: Sequence[str]) -> lis
     tagged = [each for each in images if each.tags is not None]
     given = [[tag for tag, _ in each.given] for each in tagged]
     given_BA, true_BA = (
-        vocabulary.encode(tags).annotations.toarray() > 0
-        for tags in (given, [each.tags for each in tagged])
+        vocabulary.encode(tags).toarray() > 0 for tags in (given, [each.tags for each in tagged])
     )
     return _tag_shares(tag_counts(given_BA, true_BA), tag_names)
 

@@ -81,6 +81,11 @@ class Photographs:
         return fingerprint_records(self.content_keys(), self.labels, self.tags)
 
     @property
+    def tagged_B(self) -> NDArray[np.bool_]:
+        """(photographs,) True where tags are known."""
+        return np.array([tags is not None for tags in self.tags], np.bool_)
+
+    @property
     def classes(self) -> list[str]:
         """The classes that occur, sorted."""
         return sorted(self.count_classes())
@@ -284,14 +289,11 @@ class TrainingSet:
         ----------
         annotations_are_words : as for `Documents.from_counts`.
         """
-        annotations, known = None, None
-        if len(vocabulary):
-            annotations, known, _ = vocabulary.encode(self.photographs.tags)
-        classes = self.photographs.classes
+        has_tags, classes = len(vocabulary) > 0, self.photographs.classes
         return Documents.from_counts(
             self.counts,
-            annotations=annotations,
-            annotation_mask=known,
+            annotations=vocabulary.encode(self.photographs.tags) if has_tags else None,
+            annotation_mask=self.photographs.tagged_B if has_tags else None,
             labels=self.photographs.label_numbers(classes),
             n_classes=len(classes),
             global_features=self.features_BF,
@@ -305,7 +307,7 @@ class TrainingSet:
             "n_images": len(photographs),
             "images_of_class": dict(sorted(photographs.count_classes().items())),
             "n_unlabelled": photographs.labels.count(None),
-            "n_tagged": sum(tags is not None for tags in photographs.tags),
+            "n_tagged": int(photographs.tagged_B.sum()),
             "fingerprint": fingerprint,
         }
 

@@ -235,7 +235,7 @@ def _calibrate_tags(
     expected_offset: float,
 ) -> tuple[TagCalibration, dict[str, float]]:
     """Return the calibration of the probabilities of tags, and the figures of tags."""
-    known = np.array([tags is not None for tags in held_out.tags], np.bool_)
+    known = held_out.tagged_B
     scores_BA, present_BX = scores_BA[known], present_tags(held_out, vocabulary)[known]
     present_BA = present_BX[:, : len(vocabulary)]
     calibration = fit_tags(scores_BA, frequency_A, present_BA, expected_offset)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, log_expit, log_softmax
 
-from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
+from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.model.inference import NetworkArrays, annotation_log_odds, annotation_log_proba
 from supdocnade.scene.dataset import Photographs
@@ -140,7 +140,7 @@ def photograph_tag_shares(
     """Return `class_tag_shares` of photographs; None without classes or tags."""
     if not classes or not len(vocabulary):
         return None
-    tags = vocabulary.encode(photographs.tags).annotations
+    tags = vocabulary.encode(photographs.tags)
     return class_tag_shares(tags, photographs.label_numbers(classes), len(classes))
 
 
@@ -211,20 +211,14 @@ def present_tags(photographs: Photographs, vocabulary: AnnotationVocabulary) -> 
 
     Columns for tags outside the vocabulary follow: they cannot be predicted, but count as missed.
     """
-    encoded = vocabulary.encode(photographs.tags)
-    inside: NDArray[np.bool_] = encoded.annotations.toarray() > 0
-    column = {name: number for number, name in enumerate(sorted(encoded.unknown_tags))}
-    outside = np.zeros((len(photographs), len(column)), np.bool_)
-    for row, tags in enumerate(photographs.tags):
-        for tag in tags or ():
-            number = column.get(normalize_tag(tag))
-            if number is not None:
-                outside[row, number] = True
-    return np.hstack([inside, outside])
+    others = sorted({*AnnotationVocabulary.of(photographs.tags).names} - {*vocabulary.names})
+    whole = AnnotationVocabulary((*vocabulary.names, *others))
+    present_BX: NDArray[np.bool_] = whole.encode(photographs.tags).toarray() > 0
+    return present_BX
 
 
 def tag_frequency(photographs: Photographs, vocabulary: AnnotationVocabulary) -> Floats:
     """Return the share of the photographs with known tags that have each tag, (tags,)."""
-    tags = vocabulary.encode(photographs.tags)
-    total: Floats = np.asarray(tags.annotations.sum(axis=0), np.float64)
-    return total / max(int(tags.known.sum()), 1)
+    total_A = vocabulary.encode(photographs.tags).sum(axis=0)
+    frequency_A: Floats = total_A / max(int(photographs.tagged_B.sum()), 1)
+    return frequency_A

@@ -88,7 +88,7 @@ def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
     topics.fit(
         fitted.damp(fitted.training_set.counts),
         labels,
-        annotations=vocabulary.encode(tags).annotations,
+        annotations=vocabulary.encode(tags),
         on_epoch=lambda epoch, _: epoch == fitted.choices.n_epochs,
     )
     np.testing.assert_array_equal(topics.components_, fitted.network.components)
