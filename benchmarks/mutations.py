@@ -129,22 +129,10 @@ def _change_value(value: Any, key: Any, keys: list[Any], rng: Generator) -> str:
 
 
 def _mutate_json_file(path: Path, rng: Generator) -> str:
-    from supdocnade.scene.persistence import seal_description
-
     description = json.loads(path.read_text())
     what = mutate_json(description, rng)
-    text = json.dumps(description).encode()
-    if isinstance(description, dict) and "digest" in description:
-        text = _seal(seal_description, description) or text
-    path.write_bytes(text)
+    path.write_text(json.dumps(description))
     return what
-
-
-def _seal(seal: Callable[[dict[str, Any]], bytes], description: dict[str, Any]) -> bytes | None:
-    try:
-        return seal(description)
-    except ValueError:  # A number that JSON does not have.
-        return None
 
 
 def _mutate_manifest(path: Path, rng: Generator) -> str:

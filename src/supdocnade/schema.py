@@ -6,40 +6,62 @@ A record is a dataclass or a named tuple. The annotations of its fields say what
 annotation                  in the file
 =========================== ====================================================================
 bool, int, float, str       JSON; numbers are finite, and integers have 64 bits
-X | None, A | B             JSON of the first that fits
+X | None, A | B             JSON of the first that fits; records differ by their fields
 tuple[X, ...], list[X]      a JSON list
 tuple[A, B]                 a JSON list of this length
-dict[str, X]                a JSON object
+dict[str, X], dict[int, X]  a JSON object
 a record                    a JSON object; its arrays are named `field/array`
+an abstract class           that of one of its subclasses, with the `name` of that as `kind`
 Any                         any JSON value, which the record checks itself
 an array (`array`)          an array of one type and finite; None if it may be missing
 dict of arrays (`array`)    arrays named `field/key`
+a sparse matrix (`array`)   arrays of its shape, rows, columns and values: whole numbers
+a list (`array`)            arrays: of bytes, str, str | None or lists of str | None
 =========================== ====================================================================
 
-A file must have every field and nothing else. Conditions on several fields are checked by the
-`__post_init__` of the record, which raises `InvalidArgument`. A file that violates any of this
-raises a `StorageError` that names the file; a record that does is not saved.
+A file must have every field that is not `unstored`, and nothing else. Conditions on several fields
+are checked by the `__post_init__` of the record, which raises `InvalidArgument`. A file that
+violates any of this raises a `StorageError` that names the file; a record that does is not saved.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
+from inspect import isabstract
 from pathlib import Path
 from reprlib import repr as shorten
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from scipy import sparse
 
-from supdocnade.checks import check_choice, check_range
+from supdocnade.checks import check_choice, check_range, rises_to
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
+from supdocnade.storage import (
+    Arrays,
+    damage_errors,
+    digest,
+    load_arrays,
+    pack_bytes,
+    pack_labels,
+    pack_string_lists,
+    pack_strings,
+    save_arrays,
+    unpack_bytes,
+    unpack_labels,
+    unpack_string_lists,
+    unpack_strings,
+)
 
-FORMAT = 1
+FORMAT = 4
 """Of all files that `save` writes."""
 
 MAX_INT = 2**63
+MAX_COLUMNS = 2**31
+"""Of a sparse matrix."""
 
 Record = TypeVar("Record")
 
@@ -49,6 +71,13 @@ _SCALARS = {
     float: (int, float, np.integer, np.floating),
     str: (str,),
 }
+
+_PACKED: dict[Any, tuple[Any, Any]] = {
+    bytes: (pack_bytes, unpack_bytes),
+    str: (pack_strings, unpack_strings),
+    str | None: (pack_labels, unpack_labels),
+}
+"""How lists of these are stored as arrays; others are lists of strings or None."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +89,7 @@ class _Rule:
     axes: str | None = None
     dtype: Any = None
     finite: bool = True
+    is_array: bool = False
 
 
 class _Field(NamedTuple):
@@ -71,6 +101,7 @@ class _Field(NamedTuple):
 def stored(
     default: Any = MISSING,
     *,
+    default_factory: Any = MISSING,
     choices: tuple[str, ...] | None = None,
     axis: str | None = None,
     **limits: float,
@@ -79,17 +110,24 @@ def stored(
 
     Parameters
     ----------
+    default, default_factory : as for `dataclasses.field`.
     choices : values that a string may have.
     axis : letter of the axis of the record's arrays whose length a list has.
     limits : `least`, `above`, `most` or `below`, of every number in the field.
     """
-    return field(default=default, metadata={"rule": _Rule(limits, choices, axis)})
+    metadata = {"rule": _Rule(limits, choices, axis)}
+    return field(default=default, default_factory=default_factory, metadata=metadata)
 
 
 def array(
-    axes: str | None = None, dtype: Any = np.float64, *, finite: bool = True, default: Any = MISSING
+    axes: str | None = None,
+    dtype: Any = np.float64,
+    *,
+    finite: bool = True,
+    default: Any = MISSING,
+    **limits: float,
 ) -> Any:
-    """Return a field of a record that is an array, or a dictionary of arrays.
+    """Return a field of a record that is stored as one or several arrays.
 
     Parameters
     ----------
@@ -97,9 +135,15 @@ def array(
         record checks the shape.
     dtype : type of the numbers; None allows any.
     finite : whether all numbers must be finite.
+    limits : as for `stored`, of every number.
     """
-    rule = _Rule({}, axes=axes, dtype=dtype, finite=finite)
-    return field(default=default, metadata={"rule": rule, "array": True})
+    rule = _Rule(limits, axes=axes, dtype=dtype, finite=finite, is_array=True)
+    return field(default=default, metadata={"rule": rule})
+
+
+def unstored(**arguments: Any) -> Any:
+    """Return a field that a file does not have; it needs a default, as for `dataclasses.field`."""
+    return field(**arguments, metadata={"rule": None})
 
 
 def save(path: Path, kind: str, record: Any) -> None:
@@ -123,6 +167,12 @@ def to_file(kind: str, record: Any) -> tuple[Arrays, dict[str, Any]]:
     with save_errors(kind):
         description = converter.record("", record, type(record))
     return converter.arrays, {"format": FORMAT, "kind": kind, **description}
+
+
+def fingerprint(record: Any) -> str:
+    """Return a digest of all that a file with a record would hold."""
+    arrays, description = to_file(type(record).__name__, record)
+    return digest(arrays, json.dumps(description, sort_keys=True))
 
 
 @contextmanager
@@ -163,17 +213,31 @@ def _fields_of(record_type: Any) -> tuple[list[_Field], list[_Field]]:
     hints = get_type_hints(record_type)
     if not is_dataclass(record_type):
         return [_Field(name, hints[name], _Rule({})) for name in record_type._fields], []
-    values: list[_Field] = []
-    arrays: list[_Field] = []
-    for each in fields(record_type):
-        rule = each.metadata.get("rule", _Rule({}))
-        where = arrays if "array" in each.metadata else values
-        where.append(_Field(each.name, hints[each.name], rule))
-    return values, arrays
+    found = [
+        _Field(each.name, hints[each.name], rule)
+        for each in fields(record_type)
+        if (rule := each.metadata.get("rule", _Rule({}))) is not None
+    ]
+    return [f for f in found if not f.rule.is_array], [f for f in found if f.rule.is_array]
 
 
 def _is_record(kind: Any) -> bool:
     return is_dataclass(kind) or (isinstance(kind, type) and hasattr(kind, "_fields"))
+
+
+def _describes(value: Any, record_type: Any) -> bool:
+    """Return whether a value is a record, or its description with the names of all fields."""
+    if not isinstance(value, dict):
+        return type(value) is record_type
+    return _is_record(record_type) and value.keys() == {f.name for f in _fields_of(record_type)[0]}
+
+
+def _subclasses(kind: type[Any]) -> dict[str, type[Any]]:
+    """Return the concrete subclasses of an abstract class by their names in files."""
+    found: dict[str, type[Any]] = {}
+    for each in kind.__subclasses__():
+        found |= _subclasses(each) if isabstract(each) else {each.name: each}
+    return found
 
 
 class _Converter:
@@ -206,7 +270,7 @@ class _Converter:
         }
         for name, kind, rule in arrays:
             key = prefix.replace(".", "/") + name
-            converted |= {name: self._array(key, given.get(name), kind, rule, sizes)}
+            converted[name] = self._array(key, given.get(name), kind, rule, sizes)
         for name, _, rule in values:
             if rule.axes is not None and given[name] is not None:
                 _check_size(prefix + name, rule.axes, len(given[name]), sizes)
@@ -226,9 +290,9 @@ class _Converter:
         if origin in (tuple, list):
             return self._list(place, value, kind, rule)
         if origin in (dict, Mapping):
-            if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-                raise InvalidArgument(f"{place} must be an object, got {shorten(value)}")
-            return {k: self.value(f"{place}.{k}", v, parts[1], rule) for k, v in value.items()}
+            return self._dict(place, value, parts, rule)
+        if isabstract(kind):
+            return self._subclass(place, value, kind)
         if _is_record(kind):
             return self.record(place, value, kind)
         raise InvalidArgument(f"{place} must be a plain value, got {shorten(value)}")
@@ -237,8 +301,8 @@ class _Converter:
         if value is None and NoneType in kinds:
             return None
         others = [kind for kind in kinds if kind is not NoneType]
-        if not self.is_reading and type(value) in others:
-            return self.value(place, value, type(value), rule)
+        if len(others) > 1 and any(map(_is_record, others)):
+            others = [kind for kind in others if _describes(value, kind)] or others
         if len(others) == 1:
             return self.value(place, value, others[0], rule)
         for kind in others:
@@ -248,6 +312,30 @@ class _Converter:
                 continue
         names = " or ".join(str(kind) if get_args(kind) else kind.__name__ for kind in others)
         raise InvalidArgument(f"{place} must be {names}, got {shorten(value)}")
+
+    def _dict(self, place: str, value: Any, parts: tuple[Any, ...], rule: _Rule) -> Any:
+        if not isinstance(value, Mapping):
+            raise InvalidArgument(f"{place} must be an object, got {shorten(value)}")
+        keys = {key: key for key in value}
+        if parts[0] is int:
+            keys = {key: int(key) if self.is_reading else str(key) for key in value}
+        if not all(isinstance(each, str) for each in (keys if self.is_reading else keys.values())):
+            raise InvalidArgument(f"{place} must be an object, got {shorten(value)}")
+        return {
+            keys[key]: self.value(f"{place}.{key}", each, parts[1], rule)
+            for key, each in value.items()
+        }
+
+    def _subclass(self, place: str, value: Any, kind: Any) -> Any:
+        """Return a record of a subclass of an abstract class."""
+        known = _subclasses(kind)
+        if not self.is_reading:
+            return {"kind": value.name, **self.record(place, value, type(value))}
+        if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+            raise InvalidArgument(f"{place} must have a kind, got {shorten(value)}")
+        check_choice(f"{place}.kind", value["kind"], tuple(known))
+        rest = {name: each for name, each in value.items() if name != "kind"}
+        return self.record(place, rest, known[value["kind"]])
 
     def _list(self, place: str, value: Any, kind: Any, rule: _Rule) -> Any:
         parts = get_args(kind)
@@ -268,10 +356,20 @@ class _Converter:
     def _array(self, key: str, value: Any, kind: Any, rule: _Rule, sizes: dict[str, int]) -> Any:
         if get_origin(kind) is dict:
             return self._array_dict(key, value, rule)
+        is_optional = NoneType in get_args(kind)
+        if is_optional:
+            kind = next(each for each in get_args(kind) if each is not NoneType)
+        if get_origin(kind) in (list, tuple):
+            value = self._packed(key, value, kind, is_optional)
+            if value is not None and rule.axes is not None:
+                _check_size(key, rule.axes, len(value), sizes)
+            return value
+        if kind is sparse.csr_array:
+            return self._matrix(key, value, rule, sizes)
         if self.is_reading:
             value = self.arrays.pop(key, None)
         if value is None:
-            if NoneType not in get_args(kind):
+            if not is_optional:
                 raise InvalidArgument(f"it must have an array {key}")
             return None
         _check_array(key, value, rule, sizes)
@@ -290,6 +388,52 @@ class _Converter:
                 self.arrays[prefix + name] = each
         found: Arrays = value
         return found
+
+    def _packed(self, key: str, value: Any, kind: Any, is_optional: bool) -> Any:
+        """Return a list of which every item is bytes or strings."""
+        item = get_args(kind)[0]
+        pack, unpack = _PACKED.get(item, (pack_string_lists, unpack_string_lists))
+        if not self.is_reading:
+            if value is not None:
+                self.arrays |= pack(key, value)
+            return value
+        names = list(pack(key, []))
+        if is_optional and not self.arrays.keys() & set(names):
+            return None
+        found = unpack(key, {name: self.arrays.pop(name) for name in names})
+        if pack is pack_string_lists and any(get_origin(each) is tuple for each in get_args(item)):
+            found = [None if each is None else tuple(each) for each in found]
+        return tuple(found) if get_origin(kind) is tuple else found
+
+    def _matrix(self, key: str, value: Any, rule: _Rule, sizes: dict[str, int]) -> Any:
+        """Return a sparse matrix; its numbers have the smallest type in a file."""
+        names = [f"{key}/{part}" for part in ("shape", "ends", "columns", "values")]
+        if not self.is_reading:
+            smallest = [
+                each.astype(np.min_scalar_type(int(each.max(initial=0))))
+                for each in (value.indices, value.data)
+            ]
+            parts = [np.array(value.shape), value.indptr.astype(np.int64), *smallest]
+            self.arrays |= dict(zip(names, parts, strict=True))
+            return value
+        shape, ends, columns, values = (self.arrays.pop(name) for name in names)
+        _check_array(names[0], shape, _Rule({}, dtype=np.int64, axes="A"), {"A": 2})
+        _check_array(names[1], ends, _Rule({}, dtype=np.int64, axes="E"), {"E": int(shape[0]) + 1})
+        below = min(int(shape[1]), MAX_COLUMNS)
+        lengths: dict[str, int] = {}
+        for name, each, limits in (
+            (names[2], columns, {"least": 0, "below": below}),
+            (names[3], values, rule.limits),
+        ):
+            _check_array(name, each, _Rule(limits, axes="N", dtype=each.dtype), lengths)
+            if each.dtype.kind != "u":
+                raise InvalidArgument(f"{name} must be whole numbers from 0, got {each.dtype}")
+        if not rises_to(len(columns), ends):
+            raise InvalidArgument(f"{names[1]} must rise from 0 to {len(columns)}")
+        for letter, size in zip(rule.axes or "", shape.tolist(), strict=False):
+            _check_size(key, letter, size, sizes)
+        parts = [values.astype(rule.dtype), columns.astype(np.int32), ends]
+        return sparse.csr_array(tuple(parts), tuple(shape.tolist()))
 
 
 def _scalar(place: str, value: Any, kind: type[Any], rule: _Rule) -> Any:
@@ -335,6 +479,9 @@ def _check_array(key: str, value: Any, rule: _Rule, sizes: dict[str, int]) -> No
             _check_size(key, letter, size, sizes)
     if rule.finite and value.dtype.kind == "f" and not np.isfinite(value).all():
         raise InvalidArgument(f"{key} must be finite")
+    if rule.limits and value.size:
+        for extreme in (value.min(), value.max()):
+            check_range(key, extreme.item(), **rule.limits)
 
 
 def _check_size(key: str, letter: str, size: int, sizes: dict[str, int]) -> None:

@@ -156,7 +156,7 @@ def save_arrays(
     """Write arrays and a JSON description to one file, atomically."""
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(description, allow_nan=False)
-    metadata = {_KEY: text, _DIGEST: _digest(contiguous, text)}
+    metadata = {_KEY: text, _DIGEST: digest(contiguous, text)}
     if len(text) > MAX_HEADER_TEXT:
         contiguous[_KEY] = np.frombuffer(metadata.pop(_KEY).encode(), np.uint8)
     write_atomically(path, save(contiguous, metadata=metadata))
@@ -169,14 +169,14 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
         arrays: Arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         metadata = header["__metadata__"]
-        digest = metadata[_DIGEST]
+        expected = metadata[_DIGEST]
         text = arrays.pop(_KEY).tobytes().decode() if _KEY in arrays else metadata[_KEY]
         description = json.loads(text)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged, or not a file of supdocnade: {error}.") from error
     if not isinstance(description, dict):
         raise StorageError(f"{path} is damaged: its description is not a JSON object.")
-    if digest != _digest(arrays, text):
+    if expected != digest(arrays, text):
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     return arrays, description
 
@@ -316,11 +316,11 @@ def damage_errors(name: str) -> Iterator[None]:
         raise StorageError(f"{name} is damaged: {what}.") from error
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:
+def digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:
     """Return a digest of the description and of the names, types, shapes and bytes of arrays."""
-    digest = hashlib.blake2b(description.encode(), digest_size=16)
+    found = hashlib.blake2b(description.encode(), digest_size=16)
     for name in sorted(arrays):
         array = arrays[name]
-        digest.update(repr((name, array.dtype.str, array.shape)).encode())
-        digest.update(array.data if array.size else b"")
-    return digest.hexdigest()
+        found.update(repr((name, array.dtype.str, array.shape)).encode())
+        found.update(np.ascontiguousarray(array).data if array.size else b"")
+    return found.hexdigest()

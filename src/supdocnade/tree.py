@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
+from supdocnade.schema import array
 
 MAX_WORDS = 2**24
 
@@ -25,7 +26,7 @@ class WordTree:
     `leaf_of_word_K` is the leaf of each word, a permutation of 0 .. K - 1.
     """
 
-    leaf_of_word_K: NDArray[np.int32]
+    leaf_of_word_K: NDArray[np.int32] = array("K", np.int32)
 
     def __post_init__(self) -> None:
         leaves = np.asarray(self.leaf_of_word_K)

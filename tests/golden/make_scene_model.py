@@ -10,7 +10,7 @@ import numpy as np
 from tests.scene_model import columns, scenes
 
 from supdocnade import SceneModel
-from supdocnade.scene.persistence import FORMAT
+from supdocnade.schema import FORMAT
 
 FOLDER = Path(__file__).parent
 

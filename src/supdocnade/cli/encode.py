@@ -15,7 +15,6 @@ from supdocnade.cli.learning_commands import Encode
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
-from supdocnade.estimators.persistence import words_to_storage
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
@@ -79,5 +78,5 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
             keywords=True,
             seed=options.seed,
             shard_size=options.shard_size,
-            stored_words=words_to_storage(fitted.words),
+            stored_words=fitted.words,
         )

@@ -27,10 +27,10 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.photo_sources import kind_of_place
 from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
 from supdocnade.runs import RunOptions
+from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
-from supdocnade.scene.settings import TAG_PRECISION
 from supdocnade.visual_words.parallel import SkippedImage
 
 MAX_LINES = 1000

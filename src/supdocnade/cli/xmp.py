@@ -22,8 +22,8 @@ from supdocnade.folders.xmp_packet import (
     new_packet,
     remove_keywords,
 )
+from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.prediction import Prediction
-from supdocnade.scene.settings import TAG_PRECISION
 from supdocnade.storage import write_atomically
 from supdocnade.text import line_error, read_lines
 

@@ -16,11 +16,11 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
-from supdocnade.estimators.persistence import VisualWords, read_words, words_to_storage
+from supdocnade.estimators.persistence import WORDS, VisualWords
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.runs import PrintProgress, ProgressCallback, RunOptions, no_progress
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.schema import load
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import (
     EncodedImages,
@@ -206,7 +206,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             labels=labels,
             tags=tags,
             # A file cannot hold a function.
-            stored_words=None if callable(self.features) else words_to_storage(words_of(self)),
+            stored_words=None if callable(self.features) else words_of(self),
         )
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
@@ -253,7 +253,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         path : path of the file.
         """
         check_is_fitted(self, "encoder_")
-        save_arrays(Path(path), *words_to_storage(words_of(self)))
+        words_of(self).save(Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -263,7 +263,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         ----------
         path : path of a file that `save` wrote.
         """
-        return from_words(read_words(*load_arrays(Path(path)), str(path)), cls)
+        return from_words(load(Path(path), WORDS, VisualWords), cls)
 
     def _fitted_encoder(self) -> ImageEncoder:
         check_is_fitted(self, "encoder_")
@@ -289,15 +289,13 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 def words_of(bag: BagOfVisualWords) -> VisualWords:
     """Return the visual words of a fitted transformer."""
     values = {each.name: getattr(bag, each.name) for each in fields(VisualWordSettings)}
-    return VisualWords(VisualWordSettings(**values), bag.encoder_, bag.examples_)
+    return VisualWords.of(VisualWordSettings(**values), bag.encoder_, bag.examples_)
 
 
 def from_words(words: VisualWords, kind: type[BagT]) -> BagT:
     """Return a fitted transformer of a class with these visual words."""
-    settings = {
-        each.name: getattr(words.settings, each.name) for each in fields(VisualWordSettings)
-    }
-    bag = kind(**settings)
+    settings = words.fit_settings
+    bag = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
     bag.encoder_, bag.examples_ = words.encoder, words.examples
     bag.n_features_out_ = words.encoder.n_features
     return bag

@@ -1,9 +1,8 @@
 """Estimators on disk: one safetensors file with a JSON description.
 
-A topic model has the parameters of the network by their names as arrays, and `leaf_of_word` if it
-has a tree. Visual words have `centres` and their examples. Nothing that is read is ever executed,
-and everything is checked before an estimator is built. Reading needs neither torch nor
-scikit-learn.
+A topic model has its network and history, visual words have their encoder and examples. Nothing
+that is read is ever executed, and everything is checked before an estimator is built. Reading needs
+neither torch nor scikit-learn.
 """
 
 import platform
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +25,9 @@ from supdocnade.estimators.settings import (
 from supdocnade.images.sift_bins import SIZE
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.schema import array, from_file, load, plain, save, save_errors, stored, to_file
-from supdocnade.storage import Arrays
+from supdocnade.schema import load, plain, save, save_errors, stored
 from supdocnade.training.config import History
-from supdocnade.tree import WordTree
-from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
+from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.examples import PatchExamples
 
@@ -43,59 +40,32 @@ RUN_OPTIONS = {"n_jobs", "verbose", "device", "checkpoint", "cache"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StoredNetwork:
-    """A network with its history in a file."""
-
-    config: SupDocNADEConfig | DocNADEConfig
-    history: History
-    parameters: Arrays = array(dtype=np.float32)
-    leaf_of_word: NDArray[np.int32] | None = array("K", np.int32, default=None)
-
-    def __post_init__(self) -> None:
-        assert self.network  # Its arrays are checked when it is made.
-
-    @classmethod
-    def of(cls, network: NetworkArrays, history: History, **values: Any) -> Self:
-        """Return the record of a network, with the other values that a record has."""
-        tree = network.tree
-        return cls(
-            config=network.config,
-            history=history,
-            parameters=network.parameters,
-            leaf_of_word=None if tree is None else tree.leaf_of_word_K,
-            **values,
-        )
-
-    @cached_property
-    def network(self) -> NetworkArrays:
-        """The network as arrays."""
-        tree = None if self.leaf_of_word is None else WordTree(self.leaf_of_word)
-        return NetworkArrays(self.config, self.parameters, tree)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StoredDocNADE(StoredNetwork):
+class StoredDocNADE:
     """A `DocNADE` in a file."""
 
     versions: dict[str, str]
     settings: dict[str, Any]
-    config: DocNADEConfig
     seed: int = stored(least=0)
+    network: NetworkArrays
+    history: History
     word_names: tuple[str, ...] | None
     annotation_names: tuple[str, ...] | None
 
     settings_type: ClassVar[type[DocNADESettings]] = DocNADESettings
+    config_type: ClassVar[type[DocNADEConfig]] = DocNADEConfig
 
     def __post_init__(self) -> None:
+        config = self.network.config
+        if type(config) is not self.config_type:
+            raise InvalidArgument(f"its network must have a {self.config_type.__name__}")
         for name, count in (
-            ("word_names", self.config.n_visual_words),
-            ("annotation_names", self.config.n_annotation_words),
+            ("word_names", config.n_visual_words),
+            ("annotation_names", config.n_annotation_words),
         ):
             names = getattr(self, name)
             if names is not None and len(names) != count:
                 raise InvalidArgument(f"{name} must be {count}, got {len(names)}")
         self.fit_settings.check()
-        super().__post_init__()
 
     @cached_property
     def fit_settings(self) -> DocNADESettings:
@@ -112,20 +82,20 @@ class StoredDocNADE(StoredNetwork):
 class StoredSupDocNADE(StoredDocNADE):
     """A `SupDocNADE` in a file."""
 
-    config: SupDocNADEConfig
     classes: StoredClasses
 
     settings_type: ClassVar[type[DocNADESettings]] = SupDocNADESettings
+    config_type: ClassVar[type[DocNADEConfig]] = SupDocNADEConfig
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.config.n_classes != len(self.class_array):
+        if self.network.n_classes != len(self.class_array):
             raise InvalidArgument("its network does not match its classes")
 
     @cached_property
     def class_array(self) -> NDArray[Any]:
         """The classes, or the labels in the order of their columns if there may be several."""
-        return read_classes(self.classes, in_any_order=self.config.class_output == "sigmoid")
+        return read_classes(self.classes, in_any_order=self.network.several_labels)
 
     @cached_property
     def fit_settings(self) -> DocNADESettings:
@@ -142,13 +112,53 @@ class StoredSupDocNADE(StoredDocNADE):
         return settings
 
 
-class VisualWords(NamedTuple):
-    """Fitted visual words."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VisualWords:
+    """Fitted visual words, as they are in a file."""
 
-    settings: VisualWordSettings
-    """The settings that they were learned with."""
+    settings: dict[str, Any]
+    """Settings that they were learned with."""
     encoder: ImageEncoder
     examples: PatchExamples
+
+    def __post_init__(self) -> None:
+        _check_encoder(self.fit_settings, self.encoder)
+        most, examples = self.fit_settings.n_examples, self.examples
+        check_shape("examples", (len(examples.pictures),), (self.encoder.n_words,))
+        if (
+            examples.n_examples_K.max() > most
+            or examples.side != self.encoder.describer.example_side
+        ):
+            raise InvalidArgument(f"examples must be at most {most} patches of its encoder")
+
+    @classmethod
+    def of(
+        cls, settings: VisualWordSettings, encoder: ImageEncoder, examples: PatchExamples
+    ) -> "VisualWords":
+        """Return the words that were learned with these settings."""
+        if callable(settings.features):
+            raise InvalidArgument(
+                "these words cannot be saved: their features are a function, which a file cannot "
+                "hold."
+            )
+        values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+        values |= {**encoder.count_learned(), "upscale": bool(settings.upscale)}
+        with save_errors(WORDS):
+            kept = plain(plain_settings(values), "settings")
+            return cls(settings=kept, encoder=encoder, examples=examples)
+
+    def save(self, path: Path) -> None:
+        """Write the words to a file, atomically."""
+        save(path, WORDS, self)
+
+    @cached_property
+    def fit_settings(self) -> VisualWordSettings:
+        """The settings as arguments of an estimator."""
+        given = settings_from_file(self.settings, [f.name for f in fields(VisualWordSettings)])
+        grid = given["grid"]
+        several = bool(grid) and isinstance(grid[0], list)
+        grid = [tuple(each) for each in grid] if several else tuple(grid)
+        return VisualWordSettings(**{**given, "grid": grid})
 
 
 def save_estimator(estimator: Any, path: str | Path) -> None:
@@ -175,8 +185,9 @@ def save_estimator(estimator: Any, path: str | Path) -> None:
         values["classes"] = estimator.classes_
     with save_errors(kind.__name__):
         values["settings"] = plain(settings, "settings")
-        network = estimator.network_.arrays()
-        record = _record_type(kind).of(network, estimator.history_, **values)
+        record = _record_type(kind)(
+            network=estimator.network_.arrays(), history=estimator.history_, **values
+        )
     save(Path(path), kind.__name__, record)
 
 
@@ -237,7 +248,7 @@ def load_estimator(kind: type[Any], path: str | Path) -> Any:
     network = network_from_arrays(found.network, backend=estimator.backend)
     names = found.annotation_names
     estimator._set_network(network, None if names is None else list(names), found.seed)
-    estimator.n_features_in_ = found.config.n_visual_words
+    estimator.n_features_in_ = found.network.config.n_visual_words
     estimator.history_ = found.history
     if found.word_names is not None:
         estimator.feature_names_in_ = np.array(found.word_names, object)
@@ -270,83 +281,23 @@ def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
     return classes
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StoredWords:
-    """A `BagOfVisualWords` in a file: the settings and arrays of its encoder, and examples."""
-
-    settings: dict[str, Any]
-    encoder: dict[str, Any]
-    centres: NDArray[np.float32] = array("KP", np.float32)
-    sift_centres: NDArray[np.float32] | None = array("SE", np.float32, default=None)
-    mean_D: NDArray[np.float32] | None = array("D", np.float32, default=None)
-    components_DP: NDArray[np.float32] | None = array("DP", np.float32, default=None)
-    examples_bytes: NDArray[np.uint8] = array("B", np.uint8)
-    examples_offsets: NDArray[np.int64] = array("O", np.int64)
-    n_examples: NDArray[np.int32] = array("W", np.int32)
-
-    def __post_init__(self) -> None:
-        assert self.words  # They are checked when they are made.
-
-    @cached_property
-    def words(self) -> VisualWords:
-        """The words with their settings."""
-        given = settings_from_file(self.settings, [f.name for f in fields(VisualWordSettings)])
-        grid = given["grid"]
-        several = bool(grid) and isinstance(grid[0], list)
-        grid = [tuple(each) for each in grid] if several else tuple(grid)
-        settings = VisualWordSettings(**{**given, "grid": grid})
-        found = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
-        encoder = ImageEncoder.from_settings(self.encoder, found)
-        side = encoder.describer.example_side
-        examples = PatchExamples.from_arrays(found, encoder.n_words, settings.n_examples, side)
-        if found.keys() != {*encoder.arrays(), *examples.arrays()}:
-            raise InvalidArgument(f"its arrays must be those of its encoder, got {sorted(found)}")
-        _check_encoder(settings, encoder)
-        return VisualWords(settings, encoder, examples)
-
-
-def words_to_storage(words: VisualWords) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays of visual words, and a description of everything else."""
-    settings, encoder, examples = words
-    if callable(settings.features):
-        raise InvalidArgument(
-            "these words cannot be saved: their features are a function, which a file cannot hold."
-        )
-    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
-    kept = plain_settings({**values, **encoder.count_learned(), "upscale": bool(settings.upscale)})
-    arrays = {**encoder.arrays(), **examples.arrays()}
-    with save_errors(WORDS):
-        record = StoredWords(
-            settings=plain(kept, "settings"), encoder=plain(encoder.settings(), "encoder"), **arrays
-        )
-    return to_file(WORDS, record)
-
-
-def read_words(arrays: Arrays, description: dict[str, Any], name: str) -> VisualWords:
-    """Return the visual words that `words_to_storage` described, checked.
-
-    Parameters
-    ----------
-    name : of the file they come from, for errors.
-    """
-    return from_file(WORDS, StoredWords, arrays, description, name).words
-
-
 def _check_encoder(settings: VisualWordSettings, encoder: ImageEncoder) -> None:
     """Raise `InvalidArgument` unless these settings could have made the encoder."""
     expected, regions = settings.check()
     found, sift = encoder.describer, encoder.sift_encoder
     centres_KD = encoder.codebook.centres_KD
-    if isinstance(found, SIFTDescriber):
-        same = _is_same_sift(found, expected) and settings.features == "sift" and sift is None
-        width = SIZE
+    if isinstance(found, NetworkDescriber):
+        same, width = settings.features == found.name, centres_KD.shape[1]
+        projection = found.projection
+        if projection is not None:
+            check_shape("centres", (width,), projection.components_DP.shape[1:])
     else:
-        same = isinstance(found, NetworkDescriber) and settings.features == found.name
-        width = centres_KD.shape[1]
+        same, width = settings.features == "sift" and sift is None, SIZE
+        same &= _is_same_sift(found, expected)
     same &= settings.n_sift_words == encoder.count_learned()["n_sift_words"]
     if sift is not None:
-        assert isinstance(sift.describer, SIFTDescriber)
-        same &= _is_same_sift(sift.describer, expected)
+        same &= _is_same_sift(sift.describer, expected) and sift.sift_encoder is None
+        same &= (sift.n_nearest, sift.mirror, sift.regions) == (1, False, regions)
         shape = settings.n_sift_words, SIZE
         check_shape("sift_centres", sift.codebook.centres_KD.shape, shape)
     same &= encoder.mirror == settings.mirror
@@ -355,7 +306,9 @@ def _check_encoder(settings: VisualWordSettings, encoder: ImageEncoder) -> None:
     check_shape("centres", centres_KD.shape, (settings.n_words, width))
 
 
-def _is_same_sift(found: SIFTDescriber, expected: SIFTDescriber) -> bool:
-    """Return whether two describers differ at most in what is learned."""
+def _is_same_sift(found: Describer, expected: SIFTDescriber) -> bool:
+    """Return whether two describers are SIFT, and differ at most in what is learned."""
+    if not isinstance(found, SIFTDescriber):
+        return False
     learned = replace(expected.sift, contrast_floor=found.sift.contrast_floor)
     return found.decoding == expected.decoding and found.sift == learned

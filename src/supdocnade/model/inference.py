@@ -15,6 +15,7 @@ from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.row_products import affine, bag_activations
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.schema import array, stored
 from supdocnade.tree import WordTree
 
 BLOCK_ROWS = 4096
@@ -28,12 +29,12 @@ Float32s = NDArray[np.float32]
 class NetworkArrays:
     """Parameters of a network as arrays, named as in `DocNADENetwork`."""
 
-    config: DocNADEConfig
-    parameters: dict[str, Float32s]
+    config: SupDocNADEConfig | DocNADEConfig
+    parameters: dict[str, Float32s] = array(dtype=np.float32)
     """`word_embedding` (K, H), `hidden_bias` (H,), `node_weight` (T, H), `node_bias` (T,); with
     global features `global_weight` (H, F); with logistic outputs `tag_weight` (A, H), `tag_bias`
     (A,); with classes `label_weight` (C, H), `label_bias` (C,)."""
-    tree: WordTree | None
+    tree: WordTree | None = stored()
     """None with another output."""
 
     def __post_init__(self) -> None:
@@ -65,10 +66,9 @@ class NetworkArrays:
         ordered = {name: self.parameters[name] for name in shapes}
         object.__setattr__(self, "parameters", ordered)
         for name, shape in shapes.items():
-            array = ordered[name]
-            check_shape(name, array.shape, shape)
-            if array.dtype != np.float32:
-                raise InvalidArgument(f"{name} must be float32, got {array.dtype}.")
+            check_shape(name, ordered[name].shape, shape)
+            if ordered[name].dtype != np.float32:
+                raise InvalidArgument(f"{name} must be float32, got {ordered[name].dtype}.")
 
     def __getitem__(self, name: str) -> Float32s:
         """Return a parameter."""

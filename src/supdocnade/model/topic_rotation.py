@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.inference import NetworkArrays, word_log_proba
+from supdocnade.schema import array
 from supdocnade.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
@@ -37,10 +38,14 @@ MAX_STEPS, TOLERANCE = 200, 1e-5
 class TopicRotation:
     """Axes of topic features; the letter R stands for these topics, at most as many as units."""
 
-    axes_HR: Floats
+    axes_HR: Floats = array("HR")
     """From topic features to topics, whose mean square is 1."""
-    inverse_RH: Floats
+    inverse_RH: Floats = array("RH")
     """From topics back to topic features."""
+
+    def __post_init__(self) -> None:
+        if len(self.inverse_RH) and not np.square(self.inverse_RH).sum() > 0:
+            raise InvalidArgument("a rotation must have topics that are not 0")
 
     @property
     def strength_R(self) -> Floats:

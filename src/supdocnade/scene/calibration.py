@@ -1,15 +1,14 @@
 """Calibration of scores to probabilities, and thresholds, on images the model was not fitted on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_softmax
 
-from supdocnade.checks import check_range
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import set_f_measure
-from supdocnade.scene.settings import TAG_PRECISION
+from supdocnade.schema import stored
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -17,6 +16,9 @@ Mask = NDArray[np.bool_]
 TEMPERATURES = (1e-2, 1e2)
 SHRINKAGE = 1.0
 """Strength of the pull of slope towards 1 and prior towards 0, the uncalibrated model."""
+
+TAG_PRECISION = 0.8
+"""Precision, on held-out photographs, of the tags that are written to sidecars."""
 
 PSEUDO_IMAGES = 10.0
 """Weight, in images, of the expected precision beside that of the images of a tag."""
@@ -76,20 +78,12 @@ class TagCalibration:
     slope: float
     prior: float
     offset: float
-    threshold: float
+    threshold: float = stored(least=0, most=1)
     """Tags with at least this probability are predicted."""
-    precise_threshold: float = TAG_PRECISION
+    precise_threshold: float = stored(TAG_PRECISION, least=0, most=1)
     """Probability, at least `threshold`, at which all tags together had a precision of 80 %."""
-    precise_thresholds: dict[str, float] = field(default_factory=dict)
+    precise_thresholds: dict[str, float] = stored(default_factory=dict, least=0, most=1)
     """The same for each tag."""
-
-    def __post_init__(self) -> None:
-        for name in ("slope", "prior", "offset"):
-            check_range(name, getattr(self, name))
-        for name in ("threshold", "precise_threshold"):
-            check_range(name, getattr(self, name), least=0, most=1)
-        for tag, threshold in self.precise_thresholds.items():
-            check_range(f"threshold of {tag}", threshold, least=0, most=1)
 
     def probability(self, score_BA: Floats, frequency_A: Floats) -> Floats:
         """Return the probability that every tag is present, (images, tags)."""

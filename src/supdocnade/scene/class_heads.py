@@ -20,14 +20,13 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_range, check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.row_products import affine
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.calibration import mean_probability
 from supdocnade.scene.heads import ClassHead, Floats, Topics
+from supdocnade.schema import array, stored
 from supdocnade.seeding import named_generator
-from supdocnade.storage import Arrays
 from supdocnade.threads import one_blas_thread
 
 C_GRID = (1.0, 10.0, 100.0)
@@ -50,8 +49,6 @@ TOLERANCE = 0.1
 MIN_EIGENVALUE = 1e-10
 """Smaller eigenvalues of K_MM, whose largest is near the number of landmarks, are rounding."""
 
-_ARRAYS = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
-
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxHead(ClassHead):
@@ -60,7 +57,13 @@ class SoftmaxHead(ClassHead):
     name = "softmax"
     explained = "logit of the softmax"
 
-    network: NetworkArrays
+    weight_CH: NDArray[np.float32] = array("CH", np.float32)
+    bias_C: NDArray[np.float32] = array("C", np.float32)
+
+    @classmethod
+    def of(cls, network: NetworkArrays) -> "SoftmaxHead":
+        """Return the head of a topic model."""
+        return cls(network["label_weight"], network["label_bias"])
 
     @classmethod
     def fit(
@@ -74,7 +77,7 @@ class SoftmaxHead(ClassHead):
         approximate: bool = False,
     ) -> "SoftmaxHead":
         """Return the head; it was learned with the topics."""
-        return cls(network)
+        return cls.of(network)
 
     def describe(self) -> str:
         """Return what predicts the class, in words."""
@@ -82,25 +85,13 @@ class SoftmaxHead(ClassHead):
 
     def scores(self, hidden_BH: Topics) -> Floats:
         """Return U h + d, (B, C)."""
-        U_CH, d_C = (self.network[f"label_{name}"] for name in ("weight", "bias"))
-        logits_BC: Floats = affine(hidden_BH, U_CH, d_C).astype(np.float64)
+        logits_BC: Floats = affine(hidden_BH, self.weight_CH, self.bias_C).astype(np.float64)
         return logits_BC
 
     def gradient(self, hidden_BH: Topics, weight_BC: Floats) -> Floats:
         """Return weight U, (B, H)."""
-        slopes_BH: Floats = weight_BC @ self.network["label_weight"].astype(np.float64)
+        slopes_BH: Floats = weight_BC @ self.weight_CH.astype(np.float64)
         return slopes_BH
-
-    def to_storage(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return nothing: the topic model has it all."""
-        return {}, {}
-
-    @classmethod
-    def from_storage(
-        cls, arrays: Arrays, description: dict[str, Any], network: NetworkArrays
-    ) -> "SoftmaxHead":
-        """Return the head of a network."""
-        return cls(network)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -113,30 +104,13 @@ class RBFSVM(ClassHead):
     max_exact = MAX_EXACT_SVM
     defaults: ClassVar[Mapping[str, float]] = {"C": 10.0, "gamma": 1.0}
 
-    mean_H: Floats
-    scale_H: Floats
-    support_SH: Floats
+    mean_H: Floats = array("H")
+    scale_H: Floats = array("H", above=0)
+    support_SH: Floats = array("SH")
     """(support vectors, topics), scaled."""
-    coefficient_CS: Floats
-    intercept_C: Floats
-    gamma: float
-
-    def __post_init__(self) -> None:
-        arrays = (self.mean_H, self.scale_H, self.support_SH, self.coefficient_CS, self.intercept_C)
-        kinds = [(array.ndim, array.dtype) for array in arrays]
-        if kinds != [(n, np.dtype(np.float64)) for n in (1, 1, 2, 2, 1)]:
-            raise InvalidArgument(f"an SVM must have vectors and matrices of float64, got {kinds}.")
-        n_classes, n_support = self.coefficient_CS.shape
-        n_topics = len(self.mean_H)
-        check_shape("scale", self.scale_H.shape, (n_topics,))
-        check_shape("support vectors", self.support_SH.shape, (n_support, n_topics))
-        check_shape("intercepts", self.intercept_C.shape, (n_classes,))
-        check_range("gamma", self.gamma, above=0)
-        for array in (self.mean_H, self.scale_H, self.support_SH, self.coefficient_CS):
-            if not np.isfinite(array).all():
-                raise InvalidArgument("an SVM must have finite numbers, got NaN or infinity.")
-        if not np.isfinite(self.intercept_C).all() or not (self.scale_H > 0).all():
-            raise InvalidArgument("an SVM must have finite intercepts and positive scales.")
+    coefficient_CS: Floats = array("CS")
+    intercept_C: Floats = array("C")
+    gamma: float = stored(above=0)
 
     @classmethod
     def choose(
@@ -251,20 +225,6 @@ class RBFSVM(ClassHead):
         return (
             f"a support vector machine on all topics, with {len(self.support_SH)} support vectors"
         )
-
-    def to_storage(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return all arrays, and γ."""
-        return {name: getattr(self, name) for name in _ARRAYS}, {"gamma": self.gamma}
-
-    @classmethod
-    def from_storage(
-        cls, arrays: Arrays, description: dict[str, Any], network: NetworkArrays
-    ) -> "RBFSVM":
-        """Return the SVM that was stored."""
-        svm = cls(**{name: arrays[name] for name in _ARRAYS}, gamma=description["gamma"])
-        shape = network.n_classes, network.config.n_topics
-        check_shape("svm", (len(svm.intercept_C), len(svm.mean_H)), shape)
-        return svm
 
 
 CLASS_HEADS: dict[str, type[ClassHead]] = {each.name: each for each in (SoftmaxHead, RBFSVM)}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_shape, rises_to
+from supdocnade.checks import check_shape
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.metadata import (
@@ -26,15 +26,7 @@ from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import find_sources, kind_of_place, scan_photographs
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.source import source_name
-from supdocnade.storage import (
-    Arrays,
-    pack_labels,
-    pack_string_lists,
-    pack_strings,
-    unpack_labels,
-    unpack_string_lists,
-    unpack_strings,
-)
+from supdocnade.schema import array, unstored
 from supdocnade.visual_words.cache import read_with_key
 from supdocnade.visual_words.encoder import damp_counts
 from supdocnade.visual_words.parallel import check_images, image_name
@@ -47,18 +39,22 @@ SMALL_CLASS = 5
 class Photographs:
     """Photographs with their labels and tags."""
 
-    sources: list[Any]
-    names: list[str]
+    sources: list[Any] = unstored(default_factory=list)
+    names: list[str] = array("B")
     """Names of the sources, or "image" and a number."""
-    labels: list[str | None]
+    labels: list[str | None] = array("B")
     """Classes; None where unknown."""
-    tags: list[Tags]
-    keys: list[str] | None = None
+    tags: list[Tags] = array("B")
+    keys: list[str] | None = array("B", default=None)
     """Digests of their contents; None before the photographs are encoded."""
+
+    def __post_init__(self) -> None:
+        if not self.sources:  # A file has none.
+            self.sources.extend([b""] * len(self.names))
 
     def __len__(self) -> int:
         """The number of photographs."""
-        return len(self.sources)
+        return len(self.names)
 
     def take(self, chosen: Sequence[int] | NDArray[np.integer]) -> "Photographs":
         """Return some of the photographs."""
@@ -235,12 +231,15 @@ class TrainingSet:
 
     photographs: Photographs
     """Their sources may no longer exist."""
-    counts: sparse.csr_array
+    counts: sparse.csr_array = array("BW", np.int64, least=1)
     """(photographs, words in regions)."""
-    in_words_B: NDArray[np.bool_]
+    in_words_B: NDArray[np.bool_] = array("B", np.bool_)
     """(photographs,) True for those that the visual words were learned from."""
-    features_BF: NDArray[np.float32] | None = None
+    features_BF: NDArray[np.float32] | None = array("BF", np.float32, default=None)
     """(photographs, features) of whole photographs; None unless a network describes them."""
+
+    def __post_init__(self) -> None:
+        check_shape("photographs", (len(self.photographs),), self.counts.shape[:1])
 
     def take(self, rows: NDArray[np.integer]) -> "TrainingSet":
         """Return some of the photographs."""
@@ -315,77 +314,3 @@ class TrainingSet:
 def _join(first: Any, second: Any) -> Any:
     """Return two arrays as one; None if one of them is missing."""
     return None if first is None or second is None else np.concatenate([first, second])
-
-
-def training_set_to_storage(training_set: TrainingSet) -> Arrays:
-    """Return a training set as arrays.
-
-    Strings are arrays, too: a description has no room for those of millions of photographs.
-    """
-    photographs = training_set.photographs
-    counts = training_set.counts
-    arrays = {
-        "ends": counts.indptr.astype(np.int64),
-        "words": _to_smallest_type(counts.indices),
-        "counts": _to_smallest_type(counts.data),
-        "in_words": training_set.in_words_B,
-    }
-    if training_set.features_BF is not None:
-        arrays["features"] = training_set.features_BF
-    arrays |= pack_strings("names", photographs.names)
-    arrays |= pack_strings("keys", photographs.content_keys())
-    arrays |= pack_labels("labels", photographs.labels)
-    arrays |= pack_string_lists("tags", photographs.tags)
-    return arrays
-
-
-def _to_smallest_type(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers that are whole and not negative in the smallest type that holds them."""
-    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
-
-
-def training_set_from_storage(
-    arrays: Arrays, n_features: int, n_global_features: int
-) -> TrainingSet:
-    """Return the training set that `training_set_to_storage` described, checked.
-
-    Parameters
-    ----------
-    n_features : number of different words.
-    n_global_features : number of features of a whole photograph.
-    """
-    names, keys = (unpack_strings(name, arrays) for name in ("names", "keys"))
-    labels, tags = unpack_labels("labels", arrays), unpack_string_lists("tags", arrays)
-    check_shape("in_words", arrays["in_words"].shape, (len(names),))
-    if len({len(names), len(labels), len(tags), len(keys)}) != 1:
-        raise InvalidArgument("its photographs have different numbers of names, labels and tags")
-    photographs = Photographs(
-        sources=[b""] * len(names), names=names, labels=labels, tags=[*tags], keys=keys
-    )
-    features_BF = None
-    if n_global_features:
-        features_BF = arrays["features"]
-        check_shape("features", features_BF.shape, (len(names), n_global_features))
-        if features_BF.dtype != np.float32 or not np.isfinite(features_BF).all():
-            raise InvalidArgument("features must be finite float32")
-    return TrainingSet(
-        photographs,
-        _read_counts(arrays, (len(names), n_features)),
-        arrays["in_words"].astype(np.bool_),
-        features_BF,
-    )
-
-
-def _read_counts(arrays: Arrays, shape: tuple[int, int]) -> sparse.csr_array:
-    ends, words, counts = (arrays[name] for name in ("ends", "words", "counts"))
-    check_shape("ends", ends.shape, (shape[0] + 1,))
-    check_shape("counts", counts.shape, words.shape)
-    if {each.dtype.kind for each in (ends, words, counts)} - {"i", "u"}:
-        raise InvalidArgument("its words and counts must be whole numbers")
-    if not rises_to(len(words), ends) or (
-        words.size and not (words.min() >= 0 and words.max() < shape[1])
-    ):
-        raise InvalidArgument("its words are out of range")
-    if counts.size and counts.min() < 1:
-        raise InvalidArgument("its counts must be positive")
-    return sparse.csr_array((counts.astype(np.int64), words.astype(np.int32), ends), shape)

@@ -74,7 +74,7 @@ def fit_scene(
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
     learned = photographs.take(np.flatnonzero(~held_B))
     fitted_words = learn_words(learned.sources, word_settings, seed, options, min_words=min_words)
-    words = VisualWords(word_settings, fitted_words.encoder, fitted_words.examples)
+    words = VisualWords.of(word_settings, fitted_words.encoder, fitted_words.examples)
     training_set, skipped = _encode(words, photographs, ~held_B, options)
     fitted = _fit(words, training_set, ~training_set.in_words_B, settings, seed, options)
     return fitted, skipped
@@ -93,7 +93,7 @@ def extend_scene(
     """
     _check_any(photographs)
     words = previous.words
-    picture_B = _inspect(words.settings, photographs, options)
+    picture_B = _inspect(words.fit_settings, photographs, options)
     in_words_B = np.zeros(len(photographs), np.bool_)
     new, skipped = _encode(words, photographs, in_words_B, options)
     before, keys = previous.training_set, new.photographs.content_keys()

@@ -6,14 +6,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.storage import Arrays
 
 Floats = NDArray[np.float64]
 Topics = NDArray[np.floating]
@@ -100,22 +99,6 @@ class ClassHead(ABC):
     @abstractmethod
     def gradient(self, hidden_BH: Topics, weight_BC: Floats) -> Floats:
         """Return the gradients of Σ_c weight_c scores(h)_c by the topics, (B, H)."""
-
-    @abstractmethod
-    def to_storage(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the head as arrays and plain values."""
-
-    @classmethod
-    @abstractmethod
-    def from_storage(
-        cls, arrays: Arrays, description: dict[str, Any], network: NetworkArrays
-    ) -> "ClassHead":
-        """Return what `to_storage` described; anything else raises an error.
-
-        Parameters
-        ----------
-        arrays : those of the head, and others.
-        """
 
     def probabilities(self, hidden_BH: Topics, temperature: float) -> Floats:
         """Return the probabilities of all classes, the softmax of scores / temperature, (B, C)."""

@@ -23,13 +23,15 @@ from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.runs import RunOptions
+from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.dataset import TrainingSet
 from supdocnade.scene.heads import ClassHead, TagHead
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
-from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
+from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import tag_head, tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
+from supdocnade.schema import array, fingerprint
 from supdocnade.training.config import History
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts
@@ -121,9 +123,9 @@ class FittedScene:
     class_head: ClassHead | None
     """The classifier; None without classes."""
     tag_names: tuple[str, ...]
-    tag_frequency_A: Floats
+    tag_frequency_A: Floats = array("A", least=0, most=1)
     """Share of the photographs with known tags that have each tag."""
-    class_tag_share_CA: Floats | None = None
+    class_tag_share_CA: Floats | None = array("CA", above=0, most=1, default=None)
     """Share of each tag among the tags of a class; None if `choices.class_tag_weight` is 0."""
     choices: Choices
     held_out: HeldOut
@@ -249,11 +251,9 @@ class FittedScene:
         if self.class_tag_share_CA is not None:
             arrays.append(self.class_tag_share_CA)
         if self.class_head is not None:
-            head_arrays, head = self.class_head.to_storage()
-            arrays += head_arrays.values()
-            digest.update(repr((self.class_head.name, head)).encode())
-        for array in (*arrays, self.tag_frequency_A):
-            digest.update(np.ascontiguousarray(array).tobytes())
+            digest.update(fingerprint(self.class_head).encode())
+        for each in (*arrays, self.tag_frequency_A):
+            digest.update(np.ascontiguousarray(each).tobytes())
         return digest.hexdigest()
 
     @property

@@ -24,9 +24,6 @@ RECIPES: dict[str, dict[str, Any]] = {
 ANNOTATION_WEIGHTS = {"words": 30.0, "sigmoid": 1.0}
 """`annotation_weight` if it is None, by `annotation_output`."""
 
-TAG_PRECISION = 0.8
-"""Precision, on held-out photographs, of the tags that are written to sidecars."""
-
 WORD_SETTINGS = (
     "features", "n_words", "n_nearest", "n_sift_words", "grid", "step",
     "patch_size", "max_side", "contrast_percentile", "mirror",

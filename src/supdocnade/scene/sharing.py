@@ -38,7 +38,7 @@ def strip_scene(fitted: FittedScene) -> FittedScene:
     examples = PatchExamples.of(no_patches, fitted.words.examples.side)
     return replace(
         fitted,
-        words=fitted.words._replace(examples=examples),
+        words=replace(fitted.words, examples=examples),
         held_out=replace(fitted.held_out, images=images),
         training_set=replace(fitted.training_set, photographs=anonymous),
         thumbnails=Thumbnails(),

@@ -21,7 +21,7 @@ from supdocnade.model.topic_rotation import TopicRotation, find_rotation
 from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.storage import Arrays, pack_bytes, unpack_bytes
+from supdocnade.schema import array
 from supdocnade.visual_words.parallel import SkippedImage, map_images
 
 SIDE, QUALITY = 160, 80
@@ -47,11 +47,19 @@ _JPEG = b"\xff\xd8\xff"
 class Thumbnails:
     """Thumbnails of some photographs."""
 
-    names: tuple[str, ...] = ()
-    pictures: tuple[bytes, ...] = ()
+    names: tuple[str, ...] = array("N", default=())
+    pictures: tuple[bytes, ...] = array("N", default=())
     """JPEG files."""
     topics: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Names of the photographs that have most of a topic, by its number; the strongest first."""
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) < len(self.names):
+            raise InvalidArgument("thumbnails must have different names")
+        if not all(picture.startswith(_JPEG) for picture in self.pictures):
+            raise InvalidArgument("thumbnails must be JPEG files")
+        if not {*chain.from_iterable(self.topics.values())} <= {*self.names}:
+            raise InvalidArgument("topics must show photographs that have a thumbnail")
 
     def picture(self, name: str) -> bytes | None:
         """Return the thumbnail of a photograph, None if there is none."""
@@ -170,58 +178,3 @@ def _choose_topics(
 
 def _make_thumbnail(source: Any, name: str, number: int) -> bytes:
     return make_thumbnail(source, SIDE, QUALITY, name)
-
-
-def thumbnails_to_storage(thumbnails: Thumbnails) -> tuple[Arrays, dict[str, Any]]:
-    """Return thumbnails as arrays: concatenated JPEG files and their offsets."""
-    number_of = {name: number for number, name in enumerate(thumbnails.names)}
-    shown_TX = np.full((len(thumbnails.topics), PER_TOPIC), -1, np.int64)
-    for row, names in zip(shown_TX, thumbnails.topics.values(), strict=True):
-        row[: len(names)] = [number_of[name] for name in names]
-    arrays: Arrays = {
-        **pack_bytes("pictures", thumbnails.pictures),
-        "topics": np.array(list(thumbnails.topics), np.int64),
-        "shown": shown_TX,
-    }
-    return arrays, {"names": list(thumbnails.names)}
-
-
-def thumbnails_from_storage(
-    arrays: Arrays, description: dict[str, Any], n_topics: int, held_out: Iterable[str]
-) -> Thumbnails:
-    """Return what `thumbnails_to_storage` described; anything else raises `InvalidArgument`.
-
-    Parameters
-    ----------
-    n_topics : number of topics of the rotation.
-    held_out : names of the held-out photographs.
-    """
-    names = description["names"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidArgument("the names of its thumbnails must be strings")
-    pictures = unpack_bytes("pictures", arrays)
-    if not len(set(names)) == len(names) == len(pictures):
-        raise InvalidArgument(f"its {len(pictures)} thumbnails have {len(set(names))} names")
-    if not all(picture.startswith(_JPEG) for picture in pictures):
-        raise InvalidArgument("its thumbnails must be JPEG files")
-    topics = _topics_from_storage(arrays, names, n_topics)
-    known = {*held_out, *chain.from_iterable(topics.values())}
-    if not known.issuperset(names):
-        raise InvalidArgument("its thumbnails are of photographs that it does not know")
-    return Thumbnails(names=tuple(names), pictures=tuple(pictures), topics=topics)
-
-
-def _topics_from_storage(
-    arrays: Arrays, names: list[str], n_topics: int
-) -> dict[int, tuple[str, ...]]:
-    numbers, shown = arrays["topics"], arrays["shown"]
-    topics = numbers.tolist()
-    same_length = numbers.shape == shown.shape[:1] and shown.ndim == 2
-    if not same_length or len(set(topics)) < len(topics) or not set(topics) <= {*range(n_topics)}:
-        raise InvalidArgument("its thumbnails show topics that it does not have")
-    if not ((shown >= -1) & (shown < len(names))).all():
-        raise InvalidArgument("its topics show photographs that it does not have")
-    return {
-        topic: tuple(names[number] for number in row if number >= 0)
-        for topic, row in zip(topics, shown.tolist(), strict=True)
-    }

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.runs import ProgressCallback, no_progress
+from supdocnade.schema import array
 from supdocnade.seeding import named_generator
 from supdocnade.threads import SMALL_WORK, one_blas_thread, run_parts
 
@@ -65,7 +66,7 @@ COLUMNS = 16
 class Codebook:
     """The visual words."""
 
-    centres_KD: Floats
+    centres_KD: Floats = array("KD", np.float32)
     """(words, descriptor size)."""
 
     def __post_init__(self) -> None:

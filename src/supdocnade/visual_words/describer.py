@@ -1,15 +1,15 @@
 """Descriptors of the patches of an image: the features from which visual words are made.
 
 There are three kinds of features: dense SIFT, the activations of a pretrained network, and those of
-a function of the user. Another kind gets a class here with the same methods and a key of its own in
-`ImageEncoder.settings`; codebook, regions, cache and estimators do not depend on the kind.
+a function of the user. Another kind gets a class here with the same methods, whose fields are in a
+file; codebook, regions, cache and estimators do not depend on the kind.
 """
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from supdocnade.images.decode import (
 )
 from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
 from supdocnade.images.sift_bins import mirrored_order
+from supdocnade.schema import array
 from supdocnade.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -125,11 +126,12 @@ class SIFTDescriber:
         )
 
 
-class Projection(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Projection:
     """Principal components of the features of patches."""
 
-    mean_D: Floats
-    components_DP: Floats
+    mean_D: Floats = array("D", np.float32)
+    components_DP: Floats = array("DP", np.float32)
     """(channels, components)."""
 
 

@@ -1,9 +1,7 @@
 """Encoder of one image: patches, their visual words, and the region of each."""
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,24 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_count, check_flag, check_shape
-from supdocnade.errors import InvalidArgument, SupDocNADEError, UnreadableImage
-from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig
-from supdocnade.images.feature_network import is_network_name
+from supdocnade.errors import UnreadableImage
 from supdocnade.images.regions import Regions
-from supdocnade.storage import Arrays
+from supdocnade.schema import fingerprint, stored
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import (
     Describer,
+    FunctionDescriber,
     NetworkDescriber,
-    Projection,
     SIFTDescriber,
 )
-
-FORMAT = 1
-"""Format of `ImageEncoder.settings`; it changes when the same settings come to mean other words."""
 
 
 class EncodedImage(NamedTuple):
@@ -70,7 +61,7 @@ class ImageEncoder:
     describer: Describer
     codebook: Codebook
     regions: Regions
-    n_nearest: int = 1
+    n_nearest: int = stored(1, least=1)
     """Each patch has so many of the nearest visual words."""
     mirror: bool = False
     """True if an image also has the words of the same patches mirrored, in the same columns; only
@@ -168,109 +159,11 @@ class ImageEncoder:
 
     def fingerprint(self) -> str:
         """Return a digest of everything on which the words of an image depend."""
-        digest = hashlib.blake2b(
-            json.dumps(self.settings(), sort_keys=True).encode(), digest_size=16
-        )
-        for name, array in self.arrays().items():
-            digest.update(name.encode())
-            digest.update(array.tobytes())
-        return digest.hexdigest()
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values; together with the arrays they define the encoder."""
-        kind: dict[str, Any]
-        if isinstance(self.describer, SIFTDescriber):
-            kind = _sift_settings(self.describer)
-        elif isinstance(self.describer, NetworkDescriber):
-            kind = {
-                "network": self.describer.name,
-                "fingerprint": self.describer.fingerprint,
-            }
-        else:
-            kind = {"function": repr(self.describer.function)}
-        if self.sift_encoder is not None:
-            assert isinstance(self.sift_encoder.describer, SIFTDescriber)
-            kind["sift_words"] = _sift_settings(self.sift_encoder.describer)
-        return {
-            "format": FORMAT,
-            "decoding": asdict(self.describer.decoding),
-            **kind,
-            "grids": [list(grid) for grid in self.regions.grids],
-            "n_nearest": self.n_nearest,
-            "mirror": self.mirror,
-        }
-
-    def arrays(self) -> Arrays:
-        """Return the arrays of the encoder by their names in files."""
-        arrays: Arrays = {"centres": self.codebook.centres_KD}
-        if self.sift_encoder is not None:
-            arrays["sift_centres"] = self.sift_encoder.codebook.centres_KD
-        if isinstance(self.describer, NetworkDescriber) and self.describer.projection is not None:
-            arrays |= self.describer.projection._asdict()
-        return arrays
-
-    @classmethod
-    def from_settings(cls, settings: Any, arrays: Arrays) -> "ImageEncoder":
-        """Return the encoder with these settings; raise `InvalidArgument` if they are not valid.
-
-        Parameters
-        ----------
-        settings : the value of `settings`, read from a file.
-        arrays : those of `arrays`, and any others.
-        """
-        try:
-            if settings["format"] != FORMAT:
-                raise InvalidArgument(f"format must be {FORMAT}, got {settings['format']!r}")
-            regions = Regions.of([tuple(grid) for grid in settings["grids"]])
-            mirror = check_flag("mirror", settings["mirror"])
-            sift_encoder = None
-            if "sift_words" in settings:
-                sift_encoder = cls(
-                    describer=_read_sift(settings["sift_words"]),
-                    codebook=Codebook(arrays["sift_centres"]),
-                    regions=regions,
-                )
-            return cls(
-                describer=_read_describer(settings, arrays),
-                codebook=Codebook(arrays["centres"]),
-                regions=regions,
-                n_nearest=check_count("n_nearest", settings["n_nearest"], least=1),
-                mirror=mirror,
-                sift_encoder=sift_encoder,
-            )
-        except (KeyError, TypeError, AttributeError, SupDocNADEError) as error:
-            raise InvalidArgument(f"its encoder has odd settings: {error}") from error
-
-
-def _sift_settings(describer: SIFTDescriber) -> dict[str, Any]:
-    """Return the settings of SIFT words as plain values."""
-    return {"decoding": asdict(describer.decoding), "sift": asdict(describer.sift)}
-
-
-def _read_sift(settings: Any) -> SIFTDescriber:
-    return SIFTDescriber(
-        decoding=DecodeConfig(**settings["decoding"]), sift=DenseSIFTConfig(**settings["sift"])
-    )
-
-
-def _read_describer(settings: Any, arrays: Arrays) -> SIFTDescriber | NetworkDescriber:
-    if "network" not in settings:
-        return _read_sift(settings)
-    projection = Projection(*(arrays[each] for each in Projection._fields))
-    shape = (len(projection.mean_D), arrays["centres"].shape[1])
-    check_shape("components_DP", projection.components_DP.shape, shape)
-    if not all(np.isfinite(each).all() and each.dtype == np.float32 for each in projection):
-        raise TypeError("its projection must be finite float32")
-    if not all(isinstance(settings[each], str) for each in ("network", "fingerprint")):
-        raise TypeError("network and fingerprint must be text")
-    if not is_network_name(settings["network"]):
-        raise TypeError(f"{settings['network']!r} cannot be the name of a network")
-    return NetworkDescriber(
-        name=settings["network"],
-        fingerprint=settings["fingerprint"],
-        decoding=DecodeConfig(**settings["decoding"]),
-        projection=projection,
-    )
+        describer = self.describer
+        if isinstance(describer, FunctionDescriber):  # A function has no digest.
+            name = repr(describer.function)
+            describer = NetworkDescriber(name=name, fingerprint="", decoding=describer.decoding)
+        return fingerprint(replace(self, describer=describer))
 
 
 def count_words(documents: Sequence[NDArray[np.int32]], n_features: int) -> sparse.csr_array:

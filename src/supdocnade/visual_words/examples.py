@@ -1,9 +1,8 @@
 """Example patches of visual words, as a compressed picture of each word."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, encode
-from supdocnade.storage import Arrays, pack_bytes, unpack_bytes
+from supdocnade.schema import array, stored
 
 QUALITY = 70
 """WebP quality; a patch of 48 × 48 pixels has about 260 bytes, without it 6,912."""
@@ -23,12 +22,16 @@ _AS_IT_IS = DecodeConfig(color=True)
 class PatchExamples:
     """Example patches of visual words, the most typical of each word first."""
 
-    pictures: tuple[bytes, ...]
+    pictures: tuple[bytes, ...] = array("K")
     """A WebP file of each word, the patches in rows; no bytes for a word without examples."""
-    n_examples_K: NDArray[np.int32]
+    n_examples_K: NDArray[np.int32] = array("K", np.int32, least=0)
     """(words,) number of examples of each word."""
-    side: int
+    side: int = stored(least=1)
     """Pixels along a side of a patch."""
+
+    def __post_init__(self) -> None:
+        if [n > 0 for n in self.n_examples_K.tolist()] != [len(each) > 0 for each in self.pictures]:
+            raise InvalidArgument("examples must have a picture of each word with examples")
 
     @classmethod
     def of(cls, patches: Sequence[NDArray[np.uint8]], side: int) -> "PatchExamples":
@@ -51,24 +54,6 @@ class PatchExamples:
         """Return the examples of words, and of further words after them."""
         numbers_K = np.concatenate([self.n_examples_K, other.n_examples_K])
         return PatchExamples(self.pictures + other.pictures, numbers_K, self.side)
-
-    def arrays(self) -> Arrays:
-        """Return the examples as arrays; together with the side they define them."""
-        return {**pack_bytes("examples", self.pictures), "n_examples": self.n_examples_K}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], n_words: int, most: int, side: int
-    ) -> "PatchExamples":
-        """Return the examples in `arrays`; others than at most `most` per word are refused."""
-        pictures, numbers_K = unpack_bytes("examples", arrays), arrays["n_examples"]
-        check_shape("n_examples", numbers_K.shape, (n_words,))
-        check_shape("examples", (len(pictures),), (n_words,))
-        if numbers_K.dtype != np.int32 or numbers_K.min() < 0 or numbers_K.max() > most:
-            raise InvalidArgument(f"n_examples must be int32 in 0 .. {most}")
-        if [n > 0 for n in numbers_K.tolist()] != [len(each) > 0 for each in pictures]:
-            raise InvalidArgument("examples must have a picture of each word with examples")
-        return cls(tuple(pictures), numbers_K, side)
 
 
 def _grid(n_examples: int) -> tuple[int, int]:

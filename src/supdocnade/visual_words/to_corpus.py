@@ -27,8 +27,6 @@ FEATURES = "features-{:05d}.safetensors"
 """File in the folder of a corpus for each of its shards, if a network describes images."""
 WORDS = "words.safetensors"
 """File in the folder of a corpus with its visual words, as `BagOfVisualWords.save` writes it."""
-StoredWords = tuple[Arrays, dict[str, Any]]
-"""Visual words as arrays and a description, as `words_to_storage` returns them."""
 
 
 Records = dict[str, list[Any]]
@@ -48,7 +46,7 @@ def encode_corpus(
     keywords: bool = False,
     seed: int = 0,
     shard_size: int = SHARD_SIZE,
-    stored_words: StoredWords | None = None,
+    stored_words: Any = None,
 ) -> tuple[Corpus, tuple[SkippedImage, ...]]:
     """Write the words of images to a new corpus, in a random order.
 
@@ -71,7 +69,7 @@ def encode_corpus(
         are read together with the image.
     seed : of the order.
     shard_size : number of images of a shard.
-    stored_words : written to the corpus, for those who learn from it.
+    stored_words : the record of the words, written to the corpus for those who learn from it.
 
     Returns
     -------
@@ -187,9 +185,7 @@ def _make_records(
     }
 
 
-def _open_or_create(
-    folder: str | Path, encoder: ImageEncoder, stored_words: StoredWords | None
-) -> Corpus:
+def _open_or_create(folder: str | Path, encoder: ImageEncoder, stored_words: Any) -> Corpus:
     fingerprint = encoder.fingerprint()
     if is_corpus(Path(folder)):
         corpus = Corpus.open(folder, encoder=fingerprint)
@@ -197,5 +193,5 @@ def _open_or_create(
         corpus = Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
     path = corpus.folder / WORDS
     if stored_words is not None and not path.exists():
-        save_arrays(path, *stored_words)
+        stored_words.save(path)
     return corpus

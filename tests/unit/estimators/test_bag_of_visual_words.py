@@ -16,7 +16,6 @@ from supdocnade.errors import (
     UnreadableImage,
 )
 from supdocnade.estimators.bag_of_visual_words import words_of
-from supdocnade.estimators.persistence import read_words, words_to_storage
 from supdocnade.visual_words.parallel import SkippedImage
 
 IMAGES = [stripes(number) for number in range(10)]
@@ -236,22 +235,14 @@ def test_sift_words_are_stored(network, tmp_path):
     loaded = BagOfVisualWords.load(tmp_path / "words")
     assert (loaded.transform(COLORED) != bag.transform(COLORED)).nnz == 0
     np.testing.assert_array_equal(loaded.example_patches(14), bag.example_patches(14))
-    arrays, description = words_to_storage(words_of(bag))
+    words = words_of(bag)
     for change in ({"n_sift_words": 5}, {"n_sift_words": 0}, {"step": 4}, {"features": "sift"}):
-        changed = {**description, "settings": {**description["settings"], **change}}
-        with pytest.raises(StorageError, match="a file"):
-            read_words(arrays, changed, "a file")
-    claimed = {**description, "settings": {**description["settings"], "n_sift_words": 6}}
-    claimed["encoder"] = {k: v for k, v in claimed["encoder"].items() if k != "sift_words"}
-    without = {k: v for k, v in arrays.items() if k != "sift_centres"}
+        with pytest.raises(InvalidArgument):
+            replace(words, settings={**words.settings, **change})
     examples = bag.examples_
     less = replace(examples, pictures=examples.pictures[:9], n_examples_K=examples.n_examples_K[:9])
-    without |= less.arrays()
-    with pytest.raises(StorageError, match="other settings than its transformer"):
-        read_words(without, claimed, "a file")
-    odd = {**arrays, "sift_centres": arrays["sift_centres"][:, :100].copy()}
-    with pytest.raises(StorageError, match="a file"):
-        read_words(odd, description, "a file")
+    with pytest.raises(InvalidArgument, match="other settings than its transformer"):
+        replace(words, encoder=replace(words.encoder, sift_encoder=None), examples=less)
 
 
 @pytest.mark.parametrize(

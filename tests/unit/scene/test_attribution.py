@@ -70,12 +70,12 @@ def some_svm(made):
 def test_shares_of_a_logit_add_up(activation, label):
     made = network(activation)
     words, amounts = document(label)
-    found = attribute(made, words, amounts, SoftmaxHead(made.arrays()).explain(label))
+    found = attribute(made, words, amounts, SoftmaxHead.of(made.arrays()).explain(label))
     rise = found.whole - found.empty
     assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-5)
     assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-5)
     assert found.whole == pytest.approx(
-        SoftmaxHead(made.arrays()).explain(label).value(topics(made, words, amounts)[None])[0],
+        SoftmaxHead.of(made.arrays()).explain(label).value(topics(made, words, amounts)[None])[0],
         abs=1e-5,
     )
 
@@ -105,7 +105,7 @@ def test_integral_of_a_logit_is_its_closed_form(activation):
     nothing = np.empty(0, np.int64), np.empty(0)
     rise = topics(made, words, amounts) - topics(made, *nothing)
     topic_share = made.label_weight.detach().numpy()[1] * rise
-    found = attribute(made, words, amounts, SoftmaxHead(made.arrays()).explain(1))
+    found = attribute(made, words, amounts, SoftmaxHead.of(made.arrays()).explain(1))
     np.testing.assert_allclose(found.topic_share_H, topic_share, atol=1e-6)
     word_share = amounts * (W @ (topic_share / (amounts @ W)))
     np.testing.assert_allclose(found.word_share_V, word_share, atol=1e-6)
@@ -125,7 +125,7 @@ def test_shares_of_svm_and_tags_add_up(activation, kind):
 
 
 def classifier(made, kind):
-    return some_svm(made) if kind == "svm" else SoftmaxHead(made.arrays())
+    return some_svm(made) if kind == "svm" else SoftmaxHead.of(made.arrays())
 
 
 def decide(made, kind, hidden):

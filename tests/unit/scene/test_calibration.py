@@ -5,7 +5,6 @@ from scipy.special import expit, softmax
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import class_figures, class_sums
 from supdocnade.scene.calibration import (
-    TagCalibration,
     best_threshold,
     fit_tags,
     fit_temperature,
@@ -116,10 +115,6 @@ def test_a_tag_without_images_has_the_threshold_of_all_tags():
     assert precise_thresholds(nothing, nothing > 0)[0] == 0.8
 
 
-def test_invalid_numbers_are_refused():
-    with pytest.raises(InvalidArgument, match="threshold must be"):
-        TagCalibration(slope=1.0, prior=0.0, offset=0.0, threshold=1.5)
-    with pytest.raises(InvalidArgument, match="slope must be"):
-        TagCalibration(slope=float("nan"), prior=0.0, offset=0.0, threshold=0.5)
+def test_tags_of_another_shape_are_refused():
     with pytest.raises(InvalidArgument, match="present must have shape"):
         fit_tags(np.empty((2, 3)), np.ones(3), np.empty((2, 4), np.bool_), 0.0)

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -119,18 +118,3 @@ def test_threads_give_the_same_approximate_svm():
 def test_one_class_is_refused():
     with pytest.raises(InvalidArgument, match="at least two classes, got one"):
         fit_svm(X, np.zeros(len(X), np.int64), 3, C=1.0, gamma=1.0)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"scale_H": np.zeros(N_TOPICS)},
-        {"mean_H": np.full(N_TOPICS, np.nan)},
-        {"intercept_C": np.zeros(2)},
-        {"support_SH": np.zeros((3, N_TOPICS))},
-        {"gamma": -1.0},
-    ],
-)
-def test_invalid_arrays_are_refused(change):
-    with pytest.raises(InvalidArgument):
-        replace(SVM, **change)

@@ -11,6 +11,7 @@ from supdocnade.scene.class_heads import CLASS_HEADS, RBFSVM, SoftmaxHead, allow
 from supdocnade.scene.heads import ClassHead
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import TAG_HEADS, WordTags
+from supdocnade.schema import array
 
 IMAGES, LABELS, TAGS = columns(scenes(4, 2))
 
@@ -22,7 +23,7 @@ class NearestMean(ClassHead):
     name = "nearest mean"
     explained = "negative squared distance from the mean of the class"
 
-    mean_CH: np.ndarray
+    mean_CH: np.ndarray = array("CH", np.float32)
 
     @classmethod
     def fit(cls, network, hidden_BH, label_B, settings, *, n_jobs=None, approximate=False):
@@ -35,13 +36,6 @@ class NearestMean(ClassHead):
 
     def gradient(self, hidden_BH, weight_BC):
         return weight_BC @ self.mean_CH - weight_BC.sum(axis=1, keepdims=True) * hidden_BH
-
-    def to_storage(self):
-        return {"mean_CH": self.mean_CH}, {}
-
-    @classmethod
-    def from_storage(cls, arrays, description, network):
-        return cls(arrays["mean_CH"])
 
 
 def test_another_classifier_is_one_class(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 import io
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,8 @@ from supdocnade.scene import thumbnails
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.thumbnails import (
     Thumbnails,
-    thumbnails_from_storage,
-    thumbnails_to_storage,
 )
+from supdocnade.schema import load, save
 
 TINY = Thumbnails(
     names=("a", "b"),
@@ -25,10 +25,13 @@ TINY = Thumbnails(
 
 
 def test_the_limits_hold_for_thumbnails_of_an_earlier_model(monkeypatch):
-    earlier = Thumbnails(names=("c", "d", "e"), pictures=(b"1234", b"12", b"123"))
+    earlier = Thumbnails(
+        names=("c", "d", "e"),
+        pictures=tuple(b"\xff\xd8\xff" + each for each in (b"1234", b"12", b"123")),
+    )
     names = [*TINY.names, *earlier.names]
     assert TINY.add_from(earlier, names[:-1]).names == ("a", "b", "c", "d")
-    monkeypatch.setattr(thumbnails, "MAX_BYTES", sum(map(len, TINY.pictures)) + 3)
+    monkeypatch.setattr(thumbnails, "MAX_BYTES", sum(map(len, TINY.pictures)) + 6)
     assert TINY.add_from(earlier, names).names == ("a", "b", "d")
     monkeypatch.setattr(thumbnails, "MAX_PHOTOGRAPHS", 2)
     assert TINY.add_from(earlier, names) == TINY
@@ -94,10 +97,24 @@ def test_wrong_predictions_come_first_and_every_class_has_right_ones(monkeypatch
     assert thumbnails.choose_held_out(wrong[:3]) == ["102", "101", "100"]
 
 
-def test_stored_thumbnails_are_read_back():
-    assert thumbnails_from_storage(*thumbnails_to_storage(TINY), 4, ["a"]) == TINY
-    nothing = Thumbnails()
-    assert thumbnails_from_storage(*thumbnails_to_storage(nothing), 4, []) == nothing
+@pytest.mark.parametrize("found", [TINY, Thumbnails(), replace(TINY, topics={0: ()})])
+def test_stored_thumbnails_are_read_back(tmp_path, found):
+    save(tmp_path / "file", "Thumbnails", found)
+    assert load(tmp_path / "file", "Thumbnails", Thumbnails) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pictures": TINY.pictures[:1]}, "the length 1 of pictures must be 2"),
+        ({"names": ("a", "a")}, "different names"),
+        ({"pictures": (b"a", b"b")}, "must be JPEG"),
+        ({"topics": {0: ("x",)}}, "must show photographs"),
+    ],
+)
+def test_invalid_thumbnails_are_not_saved(tmp_path, change, message):
+    with pytest.raises(InvalidArgument, match=message):
+        save(tmp_path / "file", "Thumbnails", replace(TINY, **change))
 
 
 def test_names_that_are_no_unicode_are_stored(tmp_path):
@@ -113,28 +130,3 @@ def test_names_that_are_no_unicode_are_stored(tmp_path):
     assert loaded.classes == (os.path.basename(odd), "forest", "skyline")
     assert loaded.thumbnails == model.fitted_.thumbnails
     assert any(odd in name for name in loaded.thumbnails.names)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"pictures_offsets": np.array([0, 5, 4])}, "pictures_offsets must rise"),
-        ({"pictures_offsets": np.array([1, 9, 23])}, "pictures_offsets must rise"),
-        ({"pictures_offsets": np.array([], np.int64)}, "pictures_offsets must rise"),
-        ({"pictures_offsets": np.array([0, 23])}, "have 2 names"),
-        ({"pictures_offsets": np.array([0, 10, 23])}, "must be JPEG"),
-        ({"names": ["a", "a"]}, "have 1 names"),
-        ({"names": ["a", 2]}, "must be strings"),
-        ({"names": ["x", "b"]}, "does not know"),
-        ({"topics": np.array([4])}, "topics that it does not have"),
-        ({"topics": np.array([3, 3])}, "topics that it does not have"),
-        ({"shown": np.array([[2, -1, -1, -1]])}, "photographs that it does not have"),
-    ],
-)
-def test_invalid_thumbnails_are_refused(change, message):
-    arrays, description = thumbnails_to_storage(TINY)
-    changed = {name: change.get(name, array) for name, array in arrays.items()}
-    with pytest.raises(InvalidArgument, match=message):
-        thumbnails_from_storage(
-            changed, {"names": change.get("names", description["names"])}, 4, ["a"]
-        )

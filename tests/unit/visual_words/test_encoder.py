@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -6,16 +5,16 @@ import pytest
 from tests.networks import install_network
 from tests.textures import stripes
 
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
+from supdocnade.schema import load, save
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
 from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))
-ARRAYS = {"centres": CODEBOOK.centres_KD}
 PLAIN = SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
 
 
@@ -76,31 +75,17 @@ def test_fingerprints_differ_where_words_could():
     assert encoder().fingerprint() == encoder().fingerprint()
 
 
-def test_settings_make_the_same_encoder():
+def stored_again(encoder, tmp_path):
+    save(tmp_path / "file", "ImageEncoder", encoder)
+    return load(tmp_path / "file", "ImageEncoder", ImageEncoder)
+
+
+def test_a_stored_encoder_is_the_same(tmp_path):
     sift = DenseSIFTConfig(patch_size=(16, 24), contrast_floor=1 / 3)
     before = replace(encoder(replace(PLAIN, sift=sift), grid=[(1, 1), (2, 3)]), mirror=True)
-    settings = json.loads(json.dumps(before.settings()))
-    after = ImageEncoder.from_settings(settings, ARRAYS)
+    after = stored_again(before, tmp_path)
     assert after.fingerprint() == before.fingerprint()
     np.testing.assert_array_equal(after.encode(stripes(3)).ids, before.encode(stripes(3)).ids)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"format": 2},
-        {"decoding": None},
-        {"decoding": {"max_side": -1}},
-        {"sift": {"speed": 9}},
-        {"mirror": 1},
-        {"grids": [[0, 1]]},
-        {"grids": 5},
-    ],
-)
-def test_odd_settings_are_refused(change):
-    settings = {**encoder().settings(), **change}
-    with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
-        ImageEncoder.from_settings(settings, ARRAYS)
 
 
 SYMMETRIC = [(16, (64, 61)), (16, (40, 93)), (32, (64, 65))]
@@ -164,26 +149,6 @@ def test_a_patch_has_its_nearest_words(tmp_path, monkeypatch):
     assert one.fingerprint() != three.fingerprint()
 
 
-def test_settings_and_arrays_make_the_same_network_encoder(tmp_path, monkeypatch):
-    before = network_encoder(tmp_path, monkeypatch, n_nearest=2)
-    settings = json.loads(json.dumps(before.settings()))
-    after = ImageEncoder.from_settings(settings, before.arrays())
-    assert after.fingerprint() == before.fingerprint()
-    image = colored(3, (20, 30))
-    np.testing.assert_array_equal(after.encode(image).ids, before.encode(image).ids)
-    np.testing.assert_array_equal(after.encode(image).features_F, before.encode(image).features_F)
-    for name, array in before.arrays().items():
-        for change in (None, array[..., :1], array.astype(np.float64), np.full_like(array, np.nan)):
-            arrays = {**before.arrays(), name: change}
-            if change is None:
-                del arrays[name]
-            with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
-                ImageEncoder.from_settings(settings, arrays)
-    for change in ({"network": 3}, {"fingerprint": None}, {"n_nearest": 0}):
-        with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
-            ImageEncoder.from_settings({**settings, **change}, before.arrays())
-
-
 def joint_encoder(tmp_path, monkeypatch, grid=(1, 2)):
     """Encoders of a network, of SIFT, and of both."""
     regions = Regions.of(grid)
@@ -215,20 +180,18 @@ def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, monkeypatch,
     np.testing.assert_allclose(found.centres_S2[n_network:], 2 * second.centres_S2 + 0.5)
 
 
-def test_settings_and_arrays_make_the_same_encoder_of_both_kinds(tmp_path, monkeypatch):
+def test_an_image_too_narrow_for_sift_has_the_words_of_the_network(tmp_path, monkeypatch):
+    network, _, both = joint_encoder(tmp_path, monkeypatch)
+    narrow = colored(1, (9, 60))
+    found, alone = both.encode(narrow), network.encode(narrow)
+    assert found.ids.tolist() == [17 * (i // 5) + i % 5 for i in alone.ids]
+
+
+def test_a_stored_encoder_of_both_kinds_is_the_same(tmp_path, monkeypatch):
     network, _, before = joint_encoder(tmp_path, monkeypatch)
     assert before.fingerprint() != network.fingerprint()
-    settings = json.loads(json.dumps(before.settings()))
-    after = ImageEncoder.from_settings(settings, before.arrays())
+    after = stored_again(before, tmp_path)
     assert after.fingerprint() == before.fingerprint()
     image = colored(3, (40, 50))
     np.testing.assert_array_equal(after.encode(image).ids, before.encode(image).ids)
-    odd_arrays = {**before.arrays(), "sift_centres": np.ones((3, 4))}
-    without = {k: v for k, v in before.arrays().items() if k != "sift_centres"}
-    for arrays in (odd_arrays, without):
-        with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
-            ImageEncoder.from_settings(settings, arrays)
-    for change in ({}, {"sift": settings["sift_words"]["sift"]}, settings, None, "sift"):
-        changed = {**settings, "sift_words": change}
-        with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
-            ImageEncoder.from_settings(changed, before.arrays())
+    np.testing.assert_array_equal(after.encode(image).features_F, before.encode(image).features_F)

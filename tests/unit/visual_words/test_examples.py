@@ -26,31 +26,15 @@ def test_patches_are_nearly_those_that_were_given():
 
 
 def test_pictures_are_far_smaller_than_their_pixels():
-    assert len(EXAMPLES.arrays()["examples_bytes"]) * 10 < sum(each.nbytes for each in GIVEN)
+    assert sum(map(len, EXAMPLES.pictures)) * 10 < sum(each.nbytes for each in GIVEN)
 
 
-def test_arrays_hold_the_examples_bit_for_bit():
-    loaded = PatchExamples.from_arrays(EXAMPLES.arrays(), n_words=4, most=16, side=48)
-    assert loaded.pictures == EXAMPLES.pictures
-    np.testing.assert_array_equal(loaded.patches(3), EXAMPLES.patches(3))
-
-
-@pytest.mark.parametrize(
-    ("name", "array"),
-    [
-        ("n_examples", np.array([16, 1, 1, 5], np.int32)),
-        ("n_examples", np.array([17, 0, 1, 5], np.int32)),
-        ("n_examples", np.array([16, 0, 1], np.int32)),
-        ("n_examples", np.array([16, 0, 1, 5])),
-        ("examples_offsets", np.arange(5)),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(name, array):
-    with pytest.raises(InvalidArgument, match="examples"):
-        PatchExamples.from_arrays({**EXAMPLES.arrays(), name: array}, 4, 16, 48)
+def test_a_word_with_examples_must_have_a_picture():
+    with pytest.raises(InvalidArgument, match="a picture of each word with examples"):
+        PatchExamples(EXAMPLES.pictures, np.array([16, 1, 1, 5], np.int32), 48)
 
 
 def test_a_picture_of_another_size_is_refused():
-    swapped = PatchExamples(EXAMPLES.pictures[::-1], EXAMPLES.n_examples_K, 48)
+    swapped = PatchExamples(EXAMPLES.pictures, EXAMPLES.n_examples_K[[3, 1, 2, 0]], 48)
     with pytest.raises(InvalidArgument, match="picture must have shape"):
         swapped.patches(0)
