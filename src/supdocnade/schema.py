@@ -33,7 +33,7 @@ from inspect import isabstract
 from pathlib import Path
 from reprlib import repr as shorten
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from scipy import sparse
@@ -283,6 +283,8 @@ class _Converter:
         origin, parts = get_origin(kind), get_args(kind)
         if kind is Any:
             return plain(value, place)
+        if origin is Literal:  # The record checks the choice.
+            kind = type(parts[0])
         if kind in _SCALARS:
             return _scalar(place, value, kind, rule)
         if origin in (Union, UnionType):

@@ -145,7 +145,7 @@ def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path, scenes):
     model.network_.word_embedding.data[0, 0] = np.nan
     with pytest.raises(
         InvalidArgument,
-        match="this SupDocNADE cannot be saved: network.parameters/word_embedding must be",
+        match=r"this SupDocNADE cannot be saved: network.parameters/word_embedding must be",
     ):
         model.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
