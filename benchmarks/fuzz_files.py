@@ -216,14 +216,15 @@ def _use_index(folder: Path) -> None:
 
 
 def _make_cache(folder: Path) -> None:
-    from supdocnade.visual_words.cache import ImageWords, WordCache
+    from supdocnade.visual_words.encode import WordCache
+    from supdocnade.visual_words.encoder import ImageWords
 
     cache = WordCache(folder, "fingerprint", 100)
     cache.put(ImageWords(np.arange(90, dtype=np.int32), None, "ab" * 20))
 
 
 def _use_cache(folder: Path) -> None:
-    from supdocnade.visual_words.cache import WordCache
+    from supdocnade.visual_words.encode import WordCache
 
     words = WordCache(folder, "fingerprint", 100).get("ab" * 20)
     assert words is None or (words.ids.min() >= 0 and words.ids.max() < 100)

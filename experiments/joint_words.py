@@ -27,8 +27,8 @@ from supdocnade.metrics import N_TAGS
 from supdocnade.runs import RunOptions
 from supdocnade.scene.fitting import make_word_settings
 from supdocnade.scene.settings import SceneSettings
+from supdocnade.visual_words.encode import encode_all
 from supdocnade.visual_words.encoder import damp_counts
-from supdocnade.visual_words.parallel import encode_all
 
 DATA_SETS = {"labelme": "tags_free", "scene15": None}
 SVM = {"C": 10.0, "gamma": "scale"}

@@ -38,9 +38,9 @@ from supdocnade import SceneModel
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.feature_network import FeatureNetwork
 from supdocnade.images.network_library import DEFAULT_NETWORK
+from supdocnade.images.reading import content_key
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.scene.prediction import Prediction
-from supdocnade.visual_words.cache import content_key
 
 NETWORK = DEFAULT_NETWORK
 MODEL = "SupDocNADE, words of the network and SIFT, features"

@@ -34,10 +34,10 @@ from supdocnade.folders.metadata import (
 from supdocnade.folders.photo_folder import ImageRecord, list_folder
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import read_image_file
+from supdocnade.images.reading import content_key
 from supdocnade.runs import ProgressCallback, no_progress
 from supdocnade.storage import write_atomically
 from supdocnade.text import line_error, read_lines
-from supdocnade.visual_words.cache import content_key
 
 Sizes = Mapping[str, tuple[int, ...]]
 """The classes of a data set, each with its published numbers of photographs."""

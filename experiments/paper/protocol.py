@@ -31,11 +31,10 @@ from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.splits import Group, Split, split_per_class, take_groups
 from supdocnade.images.decode import read_image_file
+from supdocnade.images.reading import content_key, map_images
 from supdocnade.runs import RunOptions
 from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.storage import write_atomically
-from supdocnade.visual_words.cache import content_key
-from supdocnade.visual_words.parallel import map_images
 
 N_SPLITS = 5
 HELD_OUT = 0.2

@@ -18,13 +18,13 @@ from scipy import sparse
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import DecodeConfig, decode
+from supdocnade.images.reading import SkippedImage
 from supdocnade.images.regions import Grid, Regions
 from supdocnade.runs import RunOptions
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.codebook import LEARNING
 from supdocnade.visual_words.encoder import count_words
 from supdocnade.visual_words.learn import SAMPLING
-from supdocnade.visual_words.parallel import SkippedImage
 
 Grids = tuple[Grid, ...]
 

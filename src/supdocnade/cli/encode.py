@@ -16,10 +16,10 @@ from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
 from supdocnade.folders.photo_sources import scan_photographs
+from supdocnade.images.reading import SkippedImage
 from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.persistence import load_scene
-from supdocnade.visual_words.parallel import SkippedImage
 from supdocnade.visual_words.to_corpus import encode_corpus
 
 

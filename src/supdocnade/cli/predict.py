@@ -25,13 +25,13 @@ from supdocnade.cli.prediction_files import predict_to_folder
 from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.photo_sources import kind_of_place
+from supdocnade.images.reading import SkippedImage
 from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
 from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
-from supdocnade.visual_words.parallel import SkippedImage
 
 MAX_LINES = 1000
 """Maximum number of lines per batch, and of lines read ahead."""

@@ -14,13 +14,13 @@ from supdocnade.cli.formats import format_count
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument
+from supdocnade.images.reading import SkippedImage, image_name
 from supdocnade.images.source import Source
 from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.scene.prediction import PREDICTING, FittedScene, iter_predictions
 from supdocnade.storage import read_file, write_atomically
 from supdocnade.text import clean_name
 from supdocnade.unfinished import ShardParts, digest
-from supdocnade.visual_words.parallel import SkippedImage, image_name
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -7,9 +7,10 @@ the IPTC record inside the file. Keywords that `predict --write-xmp` wrote are l
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
+
+from joblib import Parallel, delayed
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.xmp_packet import UnusableXMP, read_keywords
@@ -51,16 +52,16 @@ def read_tags(
     tags: list[list[str] | None] = []
     places: Counter[str] = Counter()
     problems: list[str] = []
-    # On another file system most of the time is spent waiting for answers.
-    n_workers = REMOTE_WORKERS if any(map(is_remote, photographs)) else 1
-    with ThreadPoolExecutor(n_workers) as workers:
-        run = map if n_workers == 1 else workers.map
-        for keywords, place, unread in run(find, photographs):
-            problems += unread
-            if keywords:
-                places[place] += 1
-            tags.append(keywords or None)
-            progress(READING_KEYWORDS, len(tags), len(photographs))
+    found: Iterable[tuple[list[str], str, list[str]]] = map(find, photographs)
+    if any(map(is_remote, photographs)):  # Most of the time is spent waiting for answers.
+        workers = Parallel(n_jobs=REMOTE_WORKERS, prefer="threads", return_as="generator")
+        found = workers(map(delayed(find), photographs))
+    for keywords, place, unread in found:
+        problems += unread
+        if keywords:
+            places[place] += 1
+        tags.append(keywords or None)
+        progress(READING_KEYWORDS, len(tags), len(photographs))
     notes = []
     if places:
         counts = " and ".join(f"{count} in {name}" for name, count in sorted(places.items()))

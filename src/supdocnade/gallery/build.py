@@ -32,6 +32,7 @@ from supdocnade.gallery.database import (
 )
 from supdocnade.gallery.photo_index import Gallery, digest_picture
 from supdocnade.images.decode import make_thumbnail, read_image_file
+from supdocnade.images.reading import READING, SkippedImage, map_images
 from supdocnade.images.source import (
     Source,
     absolute_address,
@@ -44,9 +45,7 @@ from supdocnade.runs import RunOptions, no_progress
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import LOCK, lock_folder
 from supdocnade.text import fold_words, natural_key
-from supdocnade.visual_words.cache import ImageWords
-from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.parallel import READING, SkippedImage, map_images
+from supdocnade.visual_words.encoder import ImageEncoder, ImageWords
 
 BLOCK_SIZE = 128
 """Photographs per block. A run that was killed reads at most one block again."""

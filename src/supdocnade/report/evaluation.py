@@ -16,6 +16,7 @@ from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
+from supdocnade.images.reading import SkippedImage
 from supdocnade.images.source import source_name
 from supdocnade.metrics import (
     N_TAGS,
@@ -33,8 +34,8 @@ from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, predict_topics
 from supdocnade.scene.tag_heads import present_tags
-from supdocnade.visual_words.cache import ImageWords
-from supdocnade.visual_words.parallel import SkippedImage, encode_images
+from supdocnade.visual_words.encode import encode_images
+from supdocnade.visual_words.encoder import ImageWords
 from supdocnade.visual_words.to_corpus import read_features
 
 BLOCK_SIZE = 256

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, UnwritableFile
 from supdocnade.folders.metadata import parse_label, parse_tags, read_rows
 from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.images.reading import read_with_key
 from supdocnade.images.source import absolute_address, source_name
 from supdocnade.storage import lock_file
 from supdocnade.text import line_error
-from supdocnade.visual_words.cache import read_with_key
 
 MAX_CORRECTIONS, MAX_BYTES = 100_000, 64 * 2**20
 """Photographs and bytes of a file that a server writes."""

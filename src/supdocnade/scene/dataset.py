@@ -25,11 +25,10 @@ from supdocnade.folders.metadata import (
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import find_sources, kind_of_place, scan_photographs
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
+from supdocnade.images.reading import check_images, image_name, read_with_key
 from supdocnade.images.source import source_name
 from supdocnade.schema import array, unstored
-from supdocnade.visual_words.cache import read_with_key
 from supdocnade.visual_words.encoder import damp_counts
-from supdocnade.visual_words.parallel import check_images, image_name
 
 SMALL_CLASS = 5
 """Classes of fewer photographs have none held out."""

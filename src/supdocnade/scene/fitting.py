@@ -25,6 +25,7 @@ from supdocnade.estimators.persistence import VisualWords
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
@@ -45,7 +46,7 @@ from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.train import train_network
-from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_all
+from supdocnade.visual_words.encode import encode_all
 
 LEARNING = "learning"
 """Stage in which topics are learned without the held-out photographs."""

@@ -18,11 +18,10 @@ from scipy.sparse.csgraph import connected_components
 from supdocnade.errors import UnreadableImages
 from supdocnade.folders.tags import find_similar_names
 from supdocnade.images.decode import DecodeConfig, decode
+from supdocnade.images.reading import SkippedImage, map_images, read_with_key
 from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import SMALL_CLASS, Photographs
-from supdocnade.visual_words.cache import read_with_key
 from supdocnade.visual_words.describer import SIFTDescriber
-from supdocnade.visual_words.parallel import SkippedImage, map_images
 
 INSPECTING = "checking photographs"
 """Stage reported to `RunOptions.progress`."""

@@ -19,6 +19,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.folders.tags import Tags
+from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.runs import (
     DEVICES,
     EpochCallback,
@@ -45,7 +46,7 @@ from supdocnade.scene.sharing import (
     upload,
     write_shared_model,
 )
-from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_all
+from supdocnade.visual_words.encode import encode_all
 
 
 @document_settings

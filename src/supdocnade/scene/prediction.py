@@ -19,6 +19,7 @@ from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
 from supdocnade.folders.tags import frequent_spellings
+from supdocnade.images.reading import SkippedImage, image_name
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
@@ -33,9 +34,8 @@ from supdocnade.scene.tag_heads import tag_head, tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.schema import array, fingerprint
 from supdocnade.training.config import History
-from supdocnade.visual_words.cache import ImageWords
-from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts
-from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
+from supdocnade.visual_words.encode import encode_images
+from supdocnade.visual_words.encoder import ImageEncoder, ImageWords, count_words, damp_counts
 
 if TYPE_CHECKING:
     from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from supdocnade.checks import check_count
+from supdocnade.images.reading import SkippedImage, image_name
 from supdocnade.runs import RunOptions
 from supdocnade.scene.prediction import (
     MAX_BLOCK,
@@ -22,8 +23,8 @@ from supdocnade.scene.prediction import (
     Prediction,
     predict_topics,
 )
-from supdocnade.visual_words.cache import ImageWords
-from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
+from supdocnade.visual_words.encode import encode_images
+from supdocnade.visual_words.encoder import ImageWords
 
 POOL = 10
 """The list is chosen among this many times as many photographs, the most uncertain ones."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import make_thumbnail
+from supdocnade.images.reading import SkippedImage, map_images
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation
@@ -22,7 +23,6 @@ from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.schema import array
-from supdocnade.visual_words.parallel import SkippedImage, map_images
 
 SIDE, QUALITY = 160, 80
 """Longest side of a thumbnail in pixels, and its JPEG quality."""

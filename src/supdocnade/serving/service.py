@@ -21,6 +21,7 @@ from supdocnade.checks import check_settings, setting
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode, image_size, make_thumbnail
+from supdocnade.images.reading import content_key
 from supdocnade.report.heatmap import contribution_scale, draw_explanation
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corrections import CorrectionFile
@@ -29,7 +30,6 @@ from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget
 from supdocnade.threads import limit_threads
-from supdocnade.visual_words.cache import content_key
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ from scipy import sparse
 from supdocnade.errors import UnreadableImage
 from supdocnade.images.regions import Regions
 from supdocnade.schema import fingerprint, stored
-from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import (
     Describer,
@@ -20,6 +19,19 @@ from supdocnade.visual_words.describer import (
     NetworkDescriber,
     SIFTDescriber,
 )
+
+
+class ImageWords(NamedTuple):
+    """The words of an image, its features as a whole, and its key."""
+
+    ids: NDArray[np.int32]
+    """Columns of the count matrix."""
+    features_F: NDArray[np.float32] | None = None
+    """(features,) of the whole image; None unless a network describes images."""
+    key: str | None = None
+    """Digest of its contents."""
+    keywords: tuple[str, ...] = ()
+    """Keywords in its file, if they were asked for."""
 
 
 class EncodedImage(NamedTuple):

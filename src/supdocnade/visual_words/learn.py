@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
+from supdocnade.images.reading import SkippedImage, map_images
 from supdocnade.images.regions import Regions
 from supdocnade.runs import RunOptions
 from supdocnade.seeding import named_generator
@@ -21,7 +22,6 @@ from supdocnade.visual_words.describer import (
 )
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.examples import PatchExamples
-from supdocnade.visual_words.parallel import SkippedImage, map_images
 
 SAMPLE_SIZE, NETWORK_SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 40_000, 20
 """Default number of patches in the sample, for SIFT and for networks, which have ten times as many

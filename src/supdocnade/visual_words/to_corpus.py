@@ -13,12 +13,13 @@ from supdocnade.cluster import shard_options
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade.images.reading import READING, SkippedImage, image_name
 from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.unfinished import ShardParts, digest
+from supdocnade.visual_words.encode import encode_images
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.parallel import READING, SkippedImage, encode_images, image_name
 
 SHARD_SIZE = 1000
 """Images per shard: about 4 MB of words at 961 per image."""

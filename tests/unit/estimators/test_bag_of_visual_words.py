@@ -16,7 +16,7 @@ from supdocnade.errors import (
     UnreadableImage,
 )
 from supdocnade.estimators.bag_of_visual_words import words_of
-from supdocnade.visual_words.parallel import SkippedImage
+from supdocnade.images.reading import SkippedImage
 
 IMAGES = [stripes(number) for number in range(10)]
 SETTINGS = {"n_words": 9, "random_state": 0}

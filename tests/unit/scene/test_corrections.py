@@ -6,6 +6,7 @@ import pytest
 
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.images.reading import content_key
 from supdocnade.scene import corrections as module
 from supdocnade.scene.corrections import (
     Correction,
@@ -13,7 +14,6 @@ from supdocnade.scene.corrections import (
     correct_records,
     read_corrections,
 )
-from supdocnade.visual_words.cache import content_key
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from tests.textures import as_png
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.images.reading import SkippedImage
 from supdocnade.model.inference import annotation_log_proba
-from supdocnade.visual_words.parallel import SkippedImage
 
 NEW = scenes(4, 7)
 

@@ -6,6 +6,7 @@ from tests.scene_model import scenes, small_model
 
 from supdocnade.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument
+from supdocnade.images.reading import SkippedImage
 from supdocnade.runs import RunOptions
 from supdocnade.scene.prediction import iter_predictions
 from supdocnade.scene.suggestion import (
@@ -13,7 +14,6 @@ from supdocnade.scene.suggestion import (
     suggest_photographs,
     uncertainty,
 )
-from supdocnade.visual_words.parallel import SkippedImage
 
 
 def test_uncertainty_by_hand():

@@ -6,9 +6,9 @@ from tests.textures import plain_packet, stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE
 from supdocnade.errors import StorageError, UnreadableImage
+from supdocnade.images.reading import content_key
 from supdocnade.runs import RunOptions
 from supdocnade.storage import save_arrays
-from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import (
     FEATURES,

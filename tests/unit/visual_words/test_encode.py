@@ -4,22 +4,19 @@ import pytest
 from PIL import Image
 from tests.textures import as_png, stripes, write_images
 
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import StorageError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
+from supdocnade.images.reading import SkippedImage, content_key
 from supdocnade.images.regions import Regions
 from supdocnade.runs import RunOptions
-from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import SIFTDescriber
-from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.parallel import (
-    SkippedImage,
-    check_images,
-    encode_images,
-    map_images,
-)
+from supdocnade.visual_words.encode import WordCache, encode_images
+from supdocnade.visual_words.encoder import ImageEncoder, ImageWords
 
+KEY = content_key(b"image")
+WORDS = ImageWords(np.array([5, 0, 959, 5], np.int32), key=KEY)
 ENCODER = ImageEncoder(
     describer=SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig()),
     codebook=Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32)),
@@ -165,44 +162,63 @@ def test_a_bad_file_is_an_error_unless_asked(tmp_path):
         assert str(path) in str(error.value)
 
 
-def test_an_error_that_is_not_about_one_image_ends_the_run():
-    def fail(*_):
-        raise InvalidArgument("the network 'x' is not installed.")
-
-    with pytest.raises(InvalidArgument, match="not installed"):
-        list(map_images(fail, [b""], RunOptions(on_error="skip")))
-
-
-def test_progress_counts_every_image(tmp_path):
-    seen = []
-    list(
-        map_images(
-            lambda *_: 0, list(range(19)), RunOptions(progress=lambda *now: seen.append(now[1:]))
-        )
-    )
-    assert seen == [(done, 19) for done in range(1, 20)]
+@pytest.mark.parametrize("n_features", [960, 100_000])
+def test_words_come_back(tmp_path, n_features):
+    cache = WordCache(tmp_path, "a", n_features)
+    assert cache.get(KEY) is None
+    cache.put(WORDS)
+    found = cache.get(KEY)
+    assert (found.ids.dtype, found.features_F, found.key) == (np.int32, None, KEY)
+    np.testing.assert_array_equal(found.ids, WORDS.ids)
+    cache.put(ImageWords(np.empty(0, np.int32), key=KEY))
+    assert cache.get(KEY).ids.size == 0
 
 
-def test_only_a_few_images_are_ahead_of_the_reader():
-    """However many images there are, what was read and not yet used is bounded."""
-    started = []
-    results = map_images(
-        lambda source, *_: started.append(source), list(range(2000)), RunOptions(n_jobs=2)
-    )
-    next(results)
-    assert len(started) < 200
-    results.close()
+def test_features_come_back(tmp_path):
+    cache = WordCache(tmp_path, "a", 960, 3)
+    features = np.random.default_rng(0).random(3).astype(np.float32)
+    cache.put(WORDS._replace(features_F=features))
+    found = cache.get(KEY)
+    np.testing.assert_array_equal(found.ids, WORDS.ids)
+    np.testing.assert_array_equal(found.features_F, features)
+    assert WordCache(tmp_path, "a", 960, 9999).get(KEY) is None
 
 
-@pytest.mark.parametrize(
-    ("odd", "message"),
-    [
-        ("photo.jpg", "got one, 'photo.jpg'"),
-        (np.zeros((4, 4), np.uint8), "got an array of shape"),
-        (np.zeros((40, 50, 3), np.uint8), r"got an array of shape \(40, 50, 3\)"),
-        (5, "got int"),
-    ],
-)
-def test_what_is_no_list_of_images_is_refused(odd, message):
-    with pytest.raises(InvalidArgument, match=message):
-        check_images(odd)
+def test_another_encoder_has_words_of_its_own(tmp_path):
+    WordCache(tmp_path, "a", 960).put(WORDS)
+    assert WordCache(tmp_path, "b", 960).get(KEY) is None
+
+
+def test_every_damage_counts_as_missing(tmp_path):
+    cache = WordCache(tmp_path, "a", 960)
+    cache.put(WORDS)
+    (path,) = (p for p in tmp_path.rglob("*") if p.is_file())
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        assert cache.get(KEY) is None
+    for place in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        assert cache.get(KEY) is None
+    cache.put(WORDS)
+    np.testing.assert_array_equal(cache.get(KEY).ids, WORDS.ids)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="file cannot be a cache"):
+        WordCache(tmp_path / "file", "a", 960)
+
+
+def test_a_disk_without_room_is_named(tmp_path, monkeypatch):
+    cache = WordCache(tmp_path, "a", 960)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(StorageError, match="cannot be written: No space left on device"):
+        cache.put(WORDS)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []

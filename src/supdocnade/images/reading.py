@@ -1,12 +1,12 @@
-"""Work on many images at once, on all cores, with the results in the order of the images.
+"""Reading of many images on all cores, with the results in the order of the images.
 
 Each image is read by one thread from beginning to end, so its result does not depend on the number
 of workers. Workers are threads, because decoding, SIFT and the search for words release the
 interpreter lock; `joblib.parallel_config` can make them processes.
 """
 
+import hashlib
 import os
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -15,16 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from numpy.typing import NDArray
-from scipy import sparse
 
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
-from supdocnade.folders.keywords import find_keywords_in_file
-from supdocnade.folders.metadata import distinct_tags
+from supdocnade.images.decode import read_image_file
 from supdocnade.images.source import PackedImage, source_name
 from supdocnade.runs import RunOptions
-from supdocnade.visual_words.cache import ImageWords, WordCache, read_with_key
-from supdocnade.visual_words.encoder import ImageEncoder, count_words
 
 Result = TypeVar("Result")
 
@@ -33,9 +28,6 @@ READING = "reading photographs"
 
 CHUNK, CHUNKS_AHEAD = 4, 16
 """Images per task of a worker, and tasks per worker that may run ahead of the consumer."""
-
-SMALL_SIDE = 64
-"""Longest side in pixels below which a file gets a warning: little of a photograph can be seen."""
 
 
 class SkippedImage(NamedTuple):
@@ -48,19 +40,27 @@ class SkippedImage(NamedTuple):
     """One sentence, which names the image."""
 
 
-class EncodedImages(NamedTuple):
-    """Counts of the words of many images, and the features of the images."""
+def content_key(source: Any) -> str | None:
+    """Return a digest of the bytes of a file or of the pixels of an image; None for other types."""
+    digest = hashlib.blake2b(digest_size=20)
+    if isinstance(source, bytes | bytearray | memoryview):
+        digest.update(source)
+    elif isinstance(source, np.ndarray):
+        digest.update(repr((source.shape, source.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(source).data)
+    elif hasattr(source, "mode") and hasattr(source, "tobytes"):  # A PIL image.
+        digest.update(repr((source.mode, source.size)).encode())
+        digest.update(source.tobytes())
+    else:
+        return None
+    return digest.hexdigest()
 
-    counts: sparse.csr_array
-    """(images, words); rows of images that were skipped are empty."""
-    read: NDArray[np.bool_]
-    """(images,) false for images that were skipped."""
-    skipped: tuple[SkippedImage, ...]
-    keys: tuple[str | None, ...] = ()
-    """Digests of the contents of the images; None for those that were skipped."""
-    global_features: NDArray[np.float32] | None = None
-    """(images, features) of whole images, each row divided by its root mean square, if a network
-    describes them; rows of images that were skipped are zero."""
+
+def read_with_key(source: Any) -> tuple[Any, str | None]:
+    """Return the contents of a file, or an image of another kind as it is, and its key."""
+    if isinstance(source, str | os.PathLike | PackedImage):
+        source = read_image_file(source)
+    return source, content_key(source)
 
 
 def check_images(images: Any) -> list[Any]:
@@ -169,90 +169,3 @@ def _map_chunk(
                 raise
             results.append(SkippedImage(number, name, str(error)))
     return results
-
-
-def encode_images(
-    encoder: ImageEncoder,
-    images: Sequence[Any],
-    options: RunOptions = RunOptions(),
-    *,
-    stage: str = READING,
-    numbers: Sequence[int] | None = None,
-    keywords: bool = False,
-) -> Iterator[ImageWords | SkippedImage]:
-    """Yield the words of each image, or a `SkippedImage`.
-
-    Parameters
-    ----------
-    options : `cache` stores the words of images by content, so that a killed run resumes and a
-        renamed image is not encoded again. `device` is where a network runs.
-    stage, numbers : as for `map_images`.
-    keywords : whether to return the keywords in the file of an image, too.
-    """
-    cache = None
-    if options.cache is not None:
-        cache = WordCache(
-            options.cache, encoder.fingerprint(), encoder.n_features, encoder.n_image_features
-        )
-    encode = partial(_encode_image, encoder, cache, keywords, options.device)
-    yield from map_images(encode, images, options, stage=stage, numbers=numbers)
-
-
-def encode_all(
-    encoder: ImageEncoder, images: Sequence[Any], options: RunOptions = RunOptions()
-) -> EncodedImages:
-    """Return the counts of the words of images, and the images that could not be read."""
-    skipped, words = [], []
-    n_image_features = encoder.n_image_features
-    nothing = np.zeros(n_image_features, np.float32) if n_image_features else None
-    for found in encode_images(encoder, images, options):
-        if isinstance(found, SkippedImage):
-            skipped.append(found)
-            words.append(ImageWords(np.empty(0, np.int32), nothing))
-        else:
-            words.append(found)
-    read = np.ones(len(images), np.bool_)
-    read[[each.number for each in skipped]] = False
-    counts = count_words([each.ids for each in words], encoder.n_features)
-    features_BF = None
-    if n_image_features:
-        features_BF = np.array([each.features_F for each in words], np.float32)
-        features_BF = features_BF.reshape(-1, n_image_features)
-    keys = tuple(each.key for each in words)
-    return EncodedImages(counts, read, tuple(skipped), keys, features_BF)
-
-
-def _encode_image(
-    encoder: ImageEncoder,
-    cache: WordCache | None,
-    keywords: bool,
-    device: str,
-    source: Any,
-    name: str,
-    number: int,
-) -> ImageWords:
-    """Return the words of an image, from the cache if they are there."""
-    content, key = read_with_key(source)
-    found = _find_keywords(source, content, name) if keywords else ()
-    words = None if cache is None else cache.get(key)
-    if words is None:
-        encoded = encoder.encode(content, name, device)
-        height, width = encoded.size
-        if isinstance(content, bytes) and max(height, width) < SMALL_SIDE:
-            warnings.warn(
-                f"{name} has only {width} × {height} pixels; expect more errors.", stacklevel=2
-            )
-        words = encoded.words._replace(key=key)
-        if cache is not None:
-            cache.put(words)
-    return words._replace(keywords=found)
-
-
-def _find_keywords(source: Any, content: Any, name: str) -> tuple[str, ...]:
-    """Return the keywords in the file of an image.
-
-    Those in shards are not read, as when a shard is listed: it has tags of its own.
-    """
-    if isinstance(source, PackedImage) or not isinstance(content, bytes):
-        return ()
-    return distinct_tags(find_keywords_in_file(content, name))
