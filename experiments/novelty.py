@@ -20,7 +20,7 @@ from experiments.scene_features import Part, pool_parts
 from supdocnade import SceneModel
 from supdocnade.corpus.documents import Documents
 from supdocnade.model.network import network_from_arrays
-from supdocnade.scene.novelty import NOVELTY_SCORES, fit_novelty
+from supdocnade.scene.novelty import ClassNovelty, NeighbourNovelty, take_references
 from supdocnade.scene.prediction import FittedScene, predict_topics
 from supdocnade.training.validation import log_prob_over_orderings
 from supdocnade.visual_words.encoder import count_words
@@ -33,7 +33,7 @@ PAIRS = (
     ("insidecity", "opencountry"),
 )
 N_FOLDS = 2
-SCORES = ("likelihood", *NOVELTY_SCORES, "logit", "probability")
+SCORES = ("likelihood", "neighbours", "classes", "logit", "probability")
 N_ORDERS = 4
 """Orders of the words that log p is averaged over."""
 
@@ -66,15 +66,14 @@ def score(fitted: FittedScene, paths: list[Any]) -> dict[str, NDArray[Any]]:
         fitted.compute_topics(data.counts, data.features_BF),
         data.photographs.labels,
     )
+    rows = take_references(len(labels))
     outputs = fitted.network.parameters
     logit_BC = hidden_BH @ outputs["label_weight"].T + outputs["label_bias"]
     predictions = predict_topics(fitted, [str(path) for path in paths], hidden_BH)
     return {
         "likelihood": -log_p_B / counts.sum(axis=1),
-        **{
-            name: fit_novelty(name, reference_BH, labels).scores(hidden_BH)
-            for name in NOVELTY_SCORES
-        },
+        "neighbours": NeighbourNovelty(reference_BH[rows]).scores(hidden_BH),
+        "classes": ClassNovelty(reference_BH[rows], labels[rows]).scores(hidden_BH),
         "logit": -logit_BC.max(axis=1),
         "probability": -np.array([each.probability for each in predictions]),
         "unfamiliar": np.array([each.unfamiliar for each in predictions]),

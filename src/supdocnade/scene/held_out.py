@@ -11,7 +11,6 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.folders.splits import split_per_class
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.dataset import SMALL_CLASS, Photographs
-from supdocnade.scene.novelty import NOVELTY_SCORES
 from supdocnade.schema import stored
 
 _UNLABELLED = "\0"
@@ -81,8 +80,6 @@ class Choices:
     """Labels with a smaller probability were wrong more often than right."""
     unfamiliar_above: float | None = None
     """Novelty that 5 % of the held-out photographs exceed; None: too few were held out."""
-    novelty: str = stored("neighbours", choices=NOVELTY_SCORES)
-    """Name of the score, one of `novelty.NOVELTY_SCORES`."""
     class_tag_weight: float = stored(0.0, least=0)
     """α, the weight of the class term of tags; 0 is the paper's ranking."""
     tags: TagCalibration | None = None

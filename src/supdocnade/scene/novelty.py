@@ -34,9 +34,6 @@ MARKED_UNKNOWN = {"sift": 0.22, "network": 0.44}
 """Share of photographs of classes that were left out of training that lie beyond the limit, by the
 kind of features, with the score of classes: `flagged` in experiments/results/novelty.json."""
 
-NOVELTY_SCORES = ("neighbours", "classes")
-"""Names of the scores: the distance to the nearest photographs, or that relative to classes."""
-
 
 def take_references(n_photographs: int) -> slice:
     """Return the training photographs that others are compared with.
@@ -111,29 +108,18 @@ class ClassNovelty:
         return score_B
 
 
-Novelty = NeighbourNovelty | ClassNovelty
-
-
-def choose_novelty(labels: Sequence[str | None]) -> str:
-    """Return the name of the score for photographs with these classes.
-
-    >>> choose_novelty(["sea", "street", None]), choose_novelty(["sea", None])
-    ('classes', 'neighbours')
-    """
-    return NOVELTY_SCORES[len(set(labels) - {None}) > 1]
-
-
 def fit_novelty(
-    name: str, reference_BH: NDArray[np.floating], labels: Sequence[str | None]
-) -> Novelty:
-    """Return the score of a name, fitted on the topics and classes of training photographs.
+    reference_BH: NDArray[np.floating], labels: Sequence[str | None]
+) -> NeighbourNovelty | ClassNovelty:
+    """Return the score for photographs like these, by classes if there are several.
 
     Parameters
     ----------
-    reference_BH, labels : of all training photographs; a bounded number of them is used.
+    reference_BH, labels : topics and classes of all training photographs; a bounded number of them
+        is used.
     """
     rows = take_references(len(reference_BH))
-    if name == "classes":
+    if len({*labels} - {None}) > 1:
         return ClassNovelty(reference_BH[rows], labels[rows])
     return NeighbourNovelty(reference_BH[rows])
 

@@ -28,7 +28,7 @@ from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.dataset import TrainingSet
 from supdocnade.scene.heads import ClassHead, TagHead
 from supdocnade.scene.held_out import Choices, HeldOut
-from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
+from supdocnade.scene.novelty import ClassNovelty, NeighbourNovelty, fit_novelty, take_references
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import tag_head, tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
@@ -154,7 +154,7 @@ class FittedScene:
         return frozenset(self.training_set.photographs.content_keys())
 
     @cached_property
-    def novelty(self) -> Novelty:
+    def novelty(self) -> NeighbourNovelty | ClassNovelty:
         """The score that tells photographs that are unlike the training photographs."""
         training_set = self.training_set
         rows = take_references(len(training_set.photographs))
@@ -162,7 +162,7 @@ class FittedScene:
         hidden_BH = self.compute_topics(
             training_set.counts[rows], None if features_BF is None else features_BF[rows]
         )
-        return fit_novelty(self.choices.novelty, hidden_BH, training_set.photographs.labels[rows])
+        return fit_novelty(hidden_BH, training_set.photographs.labels[rows])
 
     def is_unfamiliar(self, hidden_BH: Float32s) -> NDArray[np.bool_]:
         """Return True for photographs unlike those that it was fitted on, (B,)."""

@@ -31,7 +31,7 @@ from supdocnade.scene.class_heads import allowed_heads
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.heads import ClassHead
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
-from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
+from supdocnade.scene.novelty import fit_novelty, unfamiliar_above
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import (
     TAG_HEADS,
@@ -96,16 +96,15 @@ def choose_on_held_out(
     heads = allowed_heads(classifier, len(classes), can_compare=bool((labels[1] >= 0).any()))
     present_BA = present_tags(unseen, vocabulary)
     share_CA = photograph_tag_shares(seen, classes, vocabulary)
-    novelty_name = choose_novelty(seen.labels)
     found = []
     for number, (n_epochs, network) in enumerate(networks.items()):
         topics = (
             topic_features(network, training.counts, training.features_BF),
             topic_features(network, held_out.counts, held_out.features_BF),
         )
-        novelty = fit_novelty(novelty_name, topics[0], seen.labels)
+        novelty = fit_novelty(topics[0], seen.labels)
         limit = unfamiliar_above(novelty.scores(topics[1]))
-        choices = Choices(n_epochs=n_epochs, unfamiliar_above=limit, novelty=novelty_name)
+        choices = Choices(n_epochs=n_epochs, unfamiliar_above=limit)
         outputs = tag_head(network)
         topic_scores_BA = outputs.scores(topics[1])
 

@@ -8,7 +8,6 @@ from supdocnade.scene.novelty import (
     SHRINKAGE,
     ClassNovelty,
     NeighbourNovelty,
-    choose_novelty,
     fit_novelty,
     take_references,
     unfamiliar_above,
@@ -64,7 +63,7 @@ def test_classes_are_told_from_a_class_that_was_left_out():
     noise = RNG.normal(size=(240, 3)) * [0.5, 1, 1]
     known = noise[:200] + [centres[label] for label in labels]
     seen, left_out = noise[200:220] + centres["sea"], noise[220:] + np.array([0, 0, 3])
-    novelty = fit_novelty(choose_novelty(labels), known, labels)
+    novelty = fit_novelty(known, labels)
     assert novelty.scores(seen).max() < novelty.scores(left_out).min()
 
 
@@ -90,10 +89,9 @@ def test_one_in_twenty_known_photographs_is_beyond_the_limit():
     assert unfamiliar_above(np.arange(99.0)) == 94
 
 
-def with_limit(limit, novelty="neighbours"):
+def with_limit(limit):
     fitted = small_model().fitted_
-    choices = replace(fitted.choices, unfamiliar_above=limit, novelty=novelty)
-    return replace(fitted, choices=choices)
+    return replace(fitted, choices=replace(fitted.choices, unfamiliar_above=limit))
 
 
 def topics():
@@ -104,16 +102,19 @@ def test_photographs_beyond_the_limit_are_unfamiliar(tmp_path):
     hidden_BH = topics()
     training_set = small_model().fitted_.training_set
     known_BH = small_model().fitted_.compute_topics(training_set.counts)
-    distance_B = NeighbourNovelty(known_BH).scores(hidden_BH)
     labels = training_set.photographs.labels
-    novelty_B = ClassNovelty(known_BH, labels).scores(hidden_BH)
-    assert distance_B.argmax() != novelty_B.argmax()
-    for novelty, score_B in (("neighbours", distance_B), ("classes", novelty_B)):
-        fitted = with_limit(float(np.sort(score_B)[-2]), novelty)
-        save_scene(fitted, {"random_state": 0}, tmp_path / novelty)
-        for model in (fitted, load_scene(tmp_path / novelty)[0]):
-            predictions = predict_topics(model, ["name"] * 6, hidden_BH)
-            assert [each.unfamiliar for each in predictions] == list(score_B == score_B.max())
+    score_B = ClassNovelty(known_BH, labels).scores(hidden_BH)
+    fitted = with_limit(float(np.sort(score_B)[-2]))
+    save_scene(fitted, {"random_state": 0}, tmp_path / "model")
+    for model in (fitted, load_scene(tmp_path / "model")[0]):
+        predictions = predict_topics(model, ["name"] * 6, hidden_BH)
+        assert [each.unfamiliar for each in predictions] == list(score_B == score_B.max())
+
+
+def test_without_classes_it_is_the_distance_to_neighbours():
+    known_BH = RNG.normal(size=(40, 3))
+    for labels in ([None] * 40, ["sea"] * 40):
+        assert isinstance(fit_novelty(known_BH, labels), NeighbourNovelty)
 
 
 def test_without_a_limit_none_is_unfamiliar():

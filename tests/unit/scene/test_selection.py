@@ -145,7 +145,7 @@ def test_the_limit_of_familiar_photographs_is_that_of_the_candidate():
         held_out_BH=np.tile(one.held_out_BH, (2, 1)),
         tag_head=GivenTags(np.tile(one.tag_head.network, (2, 1))),
     )
-    novelty = fit_novelty("classes", one.hidden_BH, SEEN.labels)
+    novelty = fit_novelty(one.hidden_BH, SEEN.labels)
     novelty_B = np.sort(novelty.scores(twice.held_out_BH))
     limits = []
     for each, n_sides in ((one, 1), (twice, 2)):
@@ -154,7 +154,6 @@ def test_the_limit_of_familiar_photographs_is_that_of_the_candidate():
         limits.append(choices.unfamiliar_above)
     # 17 held-out photographs are too few; of 34 it is the largest score.
     assert limits == [None, novelty_B[33]]
-    assert choices.novelty == "classes"
 
 
 def test_without_classes_photographs_are_compared_with_their_neighbours():
@@ -166,8 +165,7 @@ def test_without_classes_photographs_are_compared_with_their_neighbours():
     )
     unseen = photographs([None] * 34, TAGS * 2)
     choices, _ = choose([twice], unlabelled, unseen, VOCABULARY, "svm")
-    novelty = fit_novelty("neighbours", one.hidden_BH, unlabelled.labels)
-    assert choices.novelty == "neighbours"
+    novelty = fit_novelty(one.hidden_BH, unlabelled.labels)
     assert choices.unfamiliar_above == novelty.scores(twice.held_out_BH).max()
 
 
