@@ -33,10 +33,10 @@ GUARDS = {
     },
     "images.dense_sift_kernels": {
         "grey_YX": "images.decode.decode",
-        "lower_GG": "images.dense_sift_kernels._gradient_table",
-        "first_P": "images.sift_bins.side_windows",
-        "count_P": "images.sift_bins.side_windows",
-        "before": "images.dense_sift_kernels.describe",
+        "lower_GG": "images.dense_sift.gradient_table",
+        "first_P": "images.dense_sift.side_windows",
+        "count_P": "images.dense_sift.side_windows",
+        "before": "images.dense_sift._describe",
     },
     f"{CPU}.prefix_sums": {
         "ids_N": CALL,
@@ -56,8 +56,8 @@ GUARDS = {
     f"{CPU}.row_products": {
         "indptr": "corpus.counts.check_indices",
         "indices": "corpus.counts.check_indices",
-        "first": f"{CPU}.threads.even_ranges",
-        "last": f"{CPU}.threads.even_ranges",
+        "first": "threads.even_ranges",
+        "last": "threads.even_ranges",
     },
     f"{CPU}.tree_walk_kernels": {
         "ids_N": CALL,

@@ -22,7 +22,7 @@ from supdocnade.estimators.settings import (
     SupDocNADESettings,
     VisualWordSettings,
 )
-from supdocnade.images.sift_bins import SIZE
+from supdocnade.images.dense_sift import SIZE
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.schema import load, plain, save, save_errors, stored

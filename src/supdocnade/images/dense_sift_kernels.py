@@ -1,21 +1,9 @@
 """Dense SIFT on one thread of a CPU: Numba kernels that skip all weights of zero."""
 
-import functools
 import math
-from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from supdocnade.images.sift_bins import (
-    CLAMP,
-    N_BINS,
-    N_ORIENTATIONS,
-    SIZE,
-    SideWindows,
-    side_windows,
-    split_gradients,
-)
 from supdocnade.jit import kernel
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
@@ -141,58 +129,3 @@ def _lengths(values_SD, length_S):
         for d in range(128):
             square += values_SD[s, d] * values_SD[s, d]
         length_S[s] = math.sqrt(square)
-
-
-def describe(
-    grey: NDArray[np.uint8], sizes: Sequence[int], step: int
-) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Describe the patches of each size, row by row.
-
-    Returns
-    -------
-    For each size descriptors of unit length or zero, (patches, 128), and their length before,
-    (patches,).
-    """
-    height, width = grey.shape
-    columns = _join_windows(width, tuple(sizes), step)
-    # The gradient is computed once for the bins of all sizes.
-    half_YPO = np.empty((height, len(columns.first_P), N_ORIENTATIONS), np.float32)
-    sum_along_rows(grey, *_gradient_table(), *columns, half_YPO)
-    described, before = [], 0
-    for size in sizes:
-        rows = side_windows(height, size, step)
-        n_rows = len(rows.first_P) // N_BINS
-        n_columns = len(side_windows(width, size, step).first_P) // N_BINS
-        units_SD = np.empty((n_rows * n_columns, SIZE), np.float32)
-        norm_S = np.empty(n_rows * n_columns, np.float32)
-        sum_along_columns(half_YPO, *rows, before, np.float32(CLAMP), units_SD, norm_S)
-        described.append((units_SD, norm_S))
-        before += n_columns * N_BINS
-    return described
-
-
-@functools.lru_cache(maxsize=64)
-def _join_windows(length: int, sizes: tuple[int, ...], step: int) -> SideWindows:
-    """Return the windows of all sizes, one size after the other."""
-    parts = [side_windows(length, size, step) for size in sizes]
-    most = max(each.weight_PJ.shape[1] for each in parts)
-    padded = [np.pad(w, ((0, 0), (0, most - w.shape[1]))) for w in (p.weight_PJ for p in parts)]
-    return SideWindows(
-        np.concatenate([each.first_P for each in parts]),
-        np.concatenate([each.count_P for each in parts]),
-        np.concatenate(padded),
-    )
-
-
-@functools.cache
-def _gradient_table() -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Return `split_gradients` of every possible gradient.
-
-    Differences of grey levels are integers between -255 and 255.
-
-    Returns
-    -------
-    (511, 511, 2) and (511, 511); the axes are the differences along y and x.
-    """
-    differences = np.arange(-255, 256) / 2  # Neighbours are two pixels apart.
-    return split_gradients(*np.meshgrid(differences, differences, indexing="ij"))

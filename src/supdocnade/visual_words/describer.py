@@ -23,8 +23,7 @@ from supdocnade.images.decode import (
     image_size,
     resized_size,
 )
-from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
-from supdocnade.images.sift_bins import mirrored_order
+from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift, mirrored_order
 from supdocnade.schema import array
 from supdocnade.threads import one_blas_thread
 

@@ -10,8 +10,12 @@ import pytest
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import decode
-from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
-from supdocnade.images.sift_bins import patch_starts, side_weights, split_gradients
+from supdocnade.images.dense_sift import (
+    DenseSIFTConfig,
+    dense_sift,
+    patch_starts,
+    side_weights,
+)
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "dense_sift.npz")
 DATA = Path(os.environ.get("SUPDOCNADE_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -133,11 +137,10 @@ def test_odd_settings_are_refused(settings, message):
 
 def by_matrix_products(grey, step, size):
     """Return descriptors and lengths with every weight of a bin, most of which are zero."""
-    parts, lower = split_gradients(*np.gradient(grey.astype(float)))
-    planes = np.zeros((8, *grey.shape))
-    for orientation in range(8):
-        planes[orientation] += parts[..., 0] * (lower == orientation)
-        planes[orientation] += parts[..., 1] * ((lower + 1) % 8 == orientation)
+    slopes_y, slopes_x = np.gradient(grey.astype(float))
+    length, turn = np.hypot(slopes_y, slopes_x), np.arctan2(slopes_y, slopes_x) * 4 / np.pi
+    away = np.arange(8)[:, None, None] - turn
+    planes = length * np.maximum(1 - abs((away + 4) % 8 - 4), 0)
     rows, columns = (side_weights(length, size, step) for length in grey.shape)
     sums = np.einsum("py,oyx,qx->pqo", rows, planes, columns)
     bins = sums.reshape(len(rows) // 4, 4, len(columns) // 4, 4, 8)
