@@ -103,6 +103,17 @@ def split_counts(
     return repeats, weight if (weight != 1).any() else None
 
 
+def damp_counts(counts: sparse.csr_array, scale: float | None) -> sparse.csr_array:
+    """Return round(scale · √n) for each count n; None leaves the counts as they are."""
+    if scale is None or counts.shape[0] == 0:
+        return counts
+    damped = np.round(scale * np.sqrt(counts.data))
+    indices, indptr = counts.indices.copy(), counts.indptr.copy()
+    result = sparse.csr_array((damped, indices, indptr), shape=counts.shape)
+    result.eliminate_zeros()
+    return result
+
+
 def expand_ranges(start_B: NDArray[np.int64], length_B: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the positions in ranges of given starts and lengths, one range after the other.
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from supdocnade.checks import check_shape
 from supdocnade.corpus.counts import canonical_counts, check_indices
 from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.tokens import MemoryTokens, StoredTokens, TokenSource
+from supdocnade.corpus.tokens import CorpusRows, MemoryTokens, StoredTokens, TokenSource
 from supdocnade.errors import InvalidArgument
 
 NO_LABEL = -1
@@ -69,7 +69,7 @@ class Documents:
         Parameters
         ----------
         counts : (documents, visual words) sparse or dense, finite and not negative; or a `Corpus`,
-            whose tokens stay on disk.
+            or rows of one, whose tokens stay on disk.
         annotations : (documents, annotation words) sparse or dense.
         annotation_mask : (documents,) false where the annotations are unknown.
         labels : (documents,) class numbers below `n_classes`, `NO_LABEL` where unknown; or
@@ -86,7 +86,9 @@ class Documents:
         >>> documents.tokens.gather(np.array([1])).weight_N.tolist()
         [0.75, 0.75]
         """
-        matrix = counts if isinstance(counts, Corpus) else canonical_counts("counts", counts)
+        if isinstance(counts, Corpus):
+            counts = CorpusRows(counts, np.arange(len(counts)))
+        matrix = counts if isinstance(counts, CorpusRows) else canonical_counts("counts", counts)
         n_documents, n_visual_words = matrix.shape
         tags, tag_BA = read_annotations(annotations, annotation_mask, n_documents), None
         if tags is not None and not annotations_are_words and tags.shape[1]:
@@ -299,11 +301,13 @@ def read_global_features(given: Any, n_documents: int) -> NDArray[np.float32] | 
     return features_BF
 
 
-def _make_tokens(counts: Corpus | sparse.csr_array, tags: sparse.csr_array | None) -> TokenSource:
-    if isinstance(counts, Corpus):
+def _make_tokens(
+    counts: CorpusRows | sparse.csr_array, tags: sparse.csr_array | None
+) -> TokenSource:
+    if isinstance(counts, CorpusRows):
         annotations = None
         if tags is not None and tags.nnz > 0:
-            annotations = MemoryTokens.from_counts("annotations", tags, first_id=counts.n_words)
+            annotations = MemoryTokens.from_counts("annotations", tags, first_id=counts.shape[1])
         return StoredTokens.from_corpus(counts, annotations)
     if tags is not None:
         counts = sparse.csr_array(sparse.hstack([counts, tags], format="csr"))

@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.corpus.counts import BLOCK_TOKENS, Rows, expand_ranges, split_blocks, split_counts
+from supdocnade.corpus.counts import (
+    BLOCK_TOKENS,
+    Rows,
+    damp_counts,
+    expand_ranges,
+    split_blocks,
+    split_counts,
+)
 from supdocnade.corpus.disk import Corpus
 
 
@@ -141,52 +148,93 @@ class MemoryTokens:
 
 
 @dataclass(frozen=True, eq=False)
+class CorpusRows:
+    """Word counts of documents of a corpus, which stay on disk; `take` and `load` choose some."""
+
+    corpus: Corpus
+    rows_B: Rows
+    """Documents of the corpus."""
+    damping: float | None = None
+    """As for `damp_counts`."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of documents and of words."""
+        return len(self.rows_B), self.corpus.n_words
+
+    @property
+    def fractional(self) -> bool:
+        """Return whether some counts are fractions; damped counts are whole numbers."""
+        return self.corpus.fractional and self.damping is None
+
+    def __getitem__(self, rows_B: Rows) -> "CorpusRows":
+        """Return some of the documents, in the given order."""
+        return replace(self, rows_B=self.rows_B[rows_B])
+
+    def load(self) -> sparse.csr_array:
+        """Return the counts as a matrix in memory."""
+        return damp_counts(self.corpus.counts(self.rows_B), self.damping)
+
+    @cached_property
+    def length_B(self) -> NDArray[np.int64]:
+        """Number of tokens of every document."""
+        length_B = self.corpus.length_B[self.rows_B]
+        if self.damping is None:
+            return length_B
+        parts = (self[part].load().sum(axis=1) for part in split_blocks(length_B, BLOCK_TOKENS))
+        return np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
+
+    def tokens(self, rows_B: Rows) -> Tokens:
+        """Return the words of some documents."""
+        if self.damping is not None:
+            counts = self[rows_B].load()
+            ids_N = np.repeat(counts.indices.astype(np.int32), counts.data.astype(np.int64))
+            return Tokens(ids_N, None)
+        ids_N, counts_N = self.corpus.read_tokens(self.rows_B[rows_B])
+        if counts_N is None:
+            return Tokens(ids_N, None)
+        weight_N, stored_N = np.ones(len(ids_N), np.float32), counts_N != 0
+        counts = counts_N[stored_N]
+        weight_N[stored_N] = (counts / np.ceil(counts)).astype(np.float32)
+        return Tokens(ids_N, weight_N)
+
+
+@dataclass(frozen=True, eq=False)
 class StoredTokens:
     """Visual words that stay on disk until they are gathered, with annotations in memory.
 
     Documents that are appended to the corpus later are ignored.
     """
 
-    corpus: Corpus
+    words: CorpusRows
     fingerprint: str
     """Fingerprint of the corpus when this was made."""
-    rows_B: Rows
-    """Documents of the corpus."""
     annotations: MemoryTokens | None
     """Annotation words of these documents, with ids of the joint vocabulary."""
     weighted: bool
 
     @classmethod
-    def from_corpus(cls, corpus: Corpus, annotations: MemoryTokens | None) -> "StoredTokens":
-        """Return the tokens of all documents of a corpus."""
-        weighted = corpus.fractional or (annotations is not None and annotations.weighted)
-        return cls(corpus, corpus.fingerprint(), np.arange(len(corpus)), annotations, weighted)
+    def from_corpus(cls, words: CorpusRows, annotations: MemoryTokens | None) -> "StoredTokens":
+        """Return the tokens of documents of a corpus."""
+        weighted = words.fractional or (annotations is not None and annotations.weighted)
+        return cls(words, words.corpus.fingerprint(), annotations, weighted)
 
     @cached_property
     def length_B(self) -> NDArray[np.int64]:
         """See `TokenSource`."""
-        length_B = self.corpus.length_B[self.rows_B]
+        length_B = self.words.length_B
         return length_B if self.annotations is None else length_B + self.annotations.length_B
 
     def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
         """See `TokenSource`."""
-        tokens = self._gather_words(self.rows_B[rows_B])
+        tokens = self.words.tokens(rows_B)
+        if self.weighted and tokens.weight_N is None:
+            tokens = tokens._replace(weight_N=np.ones(len(tokens.ids_N), np.float32))
         if self.annotations is not None:
-            n_words_B = self.corpus.length_B[self.rows_B[rows_B]]
+            n_words_B = self.words.length_B[rows_B]
             n_tags_B = self.annotations.length_B[rows_B]
             tokens = _join_tokens(tokens, n_words_B, self.annotations.gather(rows_B), n_tags_B)
         return tokens.reorder(order_N)
-
-    def _gather_words(self, corpus_rows_B: Rows) -> Tokens:
-        ids_N, counts_N = self.corpus.read_tokens(corpus_rows_B)
-        if not self.weighted:
-            return Tokens(ids_N, None)
-        weight_N = np.ones(len(ids_N), np.float32)
-        if counts_N is not None:
-            stored_N = counts_N != 0
-            counts = counts_N[stored_N]
-            weight_N[stored_N] = (counts / np.ceil(counts)).astype(np.float32)
-        return Tokens(ids_N, weight_N)
 
     def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
         """See `TokenSource`."""
@@ -196,17 +244,19 @@ class StoredTokens:
     def take(self, rows_B: Rows) -> "StoredTokens":
         """See `TokenSource`; nothing is read from disk."""
         annotations = None if self.annotations is None else self.annotations.take(rows_B)
-        return replace(self, rows_B=self.rows_B[rows_B], annotations=annotations)
+        return replace(self, words=self.words[rows_B], annotations=annotations)
 
     def keep_below(self, n_words: int) -> "StoredTokens":
         """See `TokenSource`; `n_words` must be the size of the corpus' vocabulary."""
-        assert n_words == self.corpus.n_words, "only annotations can be dropped"
+        assert n_words == self.words.corpus.n_words, "only annotations can be dropped"
         return replace(self, annotations=None)
 
     def update_digest(self, digest: "hashlib.blake2b") -> None:
         """Add the fingerprint of the corpus, the chosen documents and the annotations."""
         digest.update(self.fingerprint.encode())
-        digest.update(np.ascontiguousarray(self.rows_B).data)
+        digest.update(np.ascontiguousarray(self.words.rows_B).data)
+        if self.words.damping is not None:
+            digest.update(repr(self.words.damping).encode())
         if self.annotations is not None:
             self.annotations.update_digest(digest)
 

@@ -7,8 +7,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_range
+from supdocnade.corpus.counts import damp_counts
 from supdocnade.estimators.inputs import read_counts
-from supdocnade.visual_words.encoder import damp_counts
 
 
 class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_shape
+from supdocnade.corpus.counts import damp_counts
 from supdocnade.corpus.documents import Documents
+from supdocnade.corpus.tokens import CorpusRows
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.metadata import (
     SEPARATOR,
@@ -28,7 +30,6 @@ from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.reading import check_images, image_name, read_with_key
 from supdocnade.images.source import source_name
 from supdocnade.schema import array, unstored
-from supdocnade.visual_words.encoder import damp_counts
 
 SMALL_CLASS = 5
 """Classes of fewer photographs have none held out."""
@@ -231,7 +232,7 @@ class TrainingSet:
     photographs: Photographs
     """Their sources may no longer exist."""
     counts: sparse.csr_array = array("BW", np.int64, least=1)
-    """(photographs, words in regions)."""
+    """(photographs, words in regions); or `CorpusRows`, which stay on disk."""
     in_words_B: NDArray[np.bool_] = array("B", np.bool_)
     """(photographs,) True for those that the visual words were learned from."""
     features_BF: NDArray[np.float32] | None = array("BF", np.float32, default=None)
@@ -242,15 +243,27 @@ class TrainingSet:
 
     def take(self, rows: NDArray[np.integer]) -> "TrainingSet":
         """Return some of the photographs."""
-        return TrainingSet(
-            self.photographs.take(rows),
-            self.counts[rows],
-            self.in_words_B[rows],
-            None if self.features_BF is None else self.features_BF[rows],
-        )
+        features_BF = self.features_BF
+        if features_BF is not None:
+            # Consecutive rows of a file stay there.
+            in_turn = len(rows) > 0 and bool((np.diff(rows) == 1).all())
+            features_BF = features_BF[rows[0] : rows[-1] + 1] if in_turn else features_BF[rows]
+        photographs = self.photographs.take(rows)
+        return TrainingSet(photographs, self.counts[rows], self.in_words_B[rows], features_BF)
+
+    def load(self, rows: NDArray[np.integer]) -> "TrainingSet":
+        """Return some of the photographs, with counts and features in memory."""
+        some = self.take(rows)
+        counts, features_BF = some.counts, some.features_BF
+        if isinstance(counts, CorpusRows):
+            counts = sparse.csr_array(counts.load(), dtype=np.int64)
+        features_BF = None if features_BF is None else np.array(features_BF)
+        return replace(some, counts=counts, features_BF=features_BF)
 
     def damp(self, scale: float | None) -> "TrainingSet":
         """Return the photographs with damped counts; None leaves them as they are."""
+        if isinstance(self.counts, CorpusRows):
+            return replace(self, counts=replace(self.counts, damping=scale))
         return replace(self, counts=damp_counts(self.counts, scale))
 
     def join(self, other: "TrainingSet") -> "TrainingSet":
@@ -298,7 +311,7 @@ class TrainingSet:
             annotations_are_words=annotations_are_words,
         )
 
-    def describe(self, fingerprint: str) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the numbers of photographs, classes and tags, and their fingerprint."""
         photographs = self.photographs
         return {
@@ -306,7 +319,7 @@ class TrainingSet:
             "images_of_class": dict(sorted(photographs.count_classes().items())),
             "n_unlabelled": photographs.labels.count(None),
             "n_tagged": int(photographs.tagged_B.sum()),
-            "fingerprint": fingerprint,
+            "fingerprint": photographs.fingerprint(),
         }
 
 

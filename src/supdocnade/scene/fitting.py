@@ -20,18 +20,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.estimators.word_fitting import learn_words
-from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.runs import EpochCallback, RunOptions
 from supdocnade.scene.class_heads import CLASS_HEADS, allowed_heads
+from supdocnade.scene.corpus_photographs import MAX_EXACT_SVM, read_corpus
 from supdocnade.scene.dataset import Photographs, TrainingSet
+from supdocnade.scene.heads import ClassHead
 from supdocnade.scene.held_out import Choices, HeldOut, hold_out
 from supdocnade.scene.inspection import (
     describe_class_conflicts,
@@ -78,7 +81,30 @@ def fit_scene(
     words = VisualWords.of(word_settings, fitted_words.encoder, fitted_words.examples)
     training_set, skipped = _encode(words, photographs, ~held_B, options)
     fitted = _fit(words, training_set, ~training_set.in_words_B, settings, seed, options)
-    return fitted, skipped
+    return _add_thumbnails(fitted, training_set, options), skipped
+
+
+def fit_scene_corpus(
+    corpus: Corpus,
+    labels: Sequence[Any] | None,
+    tags: Sequence[Tags] | None,
+    words: VisualWords,
+    settings: SceneSettings,
+    seed: int,
+    options: RunOptions,
+) -> FittedScene:
+    """Fit a scene model on a corpus, in memory that is bounded apart from records of photographs.
+
+    Parameters
+    ----------
+    labels, tags : of the photographs; None: those of the corpus.
+    words : that the corpus was encoded with.
+    """
+    encoder, folder = words.encoder, options.checkpoint
+    training_set, held_B, kept = read_corpus(
+        corpus, labels, tags, encoder, settings.held_out, folder
+    )
+    return _fit(words, training_set, held_B, settings, seed, options, kept)
 
 
 def extend_scene(
@@ -117,6 +143,7 @@ def extend_scene(
         np.isin(training_set.photographs.content_keys(), _select_keys(before, was_held_B)),
     )
     fitted = _fit(words, training_set, held_B, settings, seed, options)
+    fitted = _add_thumbnails(fitted, training_set, options)
     held_out = [image.name for image in fitted.held_out.images]
     thumbnails = fitted.thumbnails.add_from(previous.thumbnails, held_out)
     return replace(fitted, thumbnails=thumbnails), skipped
@@ -187,77 +214,43 @@ def _fit(
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
+    kept: NDArray[np.int64] | None = None,
 ) -> FittedScene:
-    """Choose on the held-out photographs, and fit on all."""
-    data = training_set.damp(settings.damping)
-    approximate = must_approximate(data.photographs.labels, settings)
-    part, held = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
-    choices, held_out = fit_on_part(
-        part, part, held, settings, seed, options, approximate=approximate
-    )
-    fitted = fit_on_all(
-        words,
-        data,
-        data,
-        (choices, held_out),
-        settings,
-        seed,
-        options,
-        training_set=training_set,
-        fingerprint=training_set.photographs.fingerprint(),
-        approximate=approximate,
-    )
-    hidden_BH = topic_features(fitted.network, data.counts, data.features_BF)
-    thumbnails = make_thumbnails(
-        data.photographs, hidden_BH, fitted.network, fitted.rotation, held_out.images, options
-    )
-    return replace(fitted, thumbnails=thumbnails)
-
-
-def fit_on_all(
-    words: VisualWords,
-    whole: TrainingSet,
-    in_memory: TrainingSet,
-    chosen: tuple[Choices, HeldOut],
-    settings: SceneSettings,
-    seed: int,
-    options: RunOptions,
-    *,
-    training_set: TrainingSet,
-    fingerprint: str,
-    approximate: bool,
-) -> FittedScene:
-    """Fit a model on all photographs with the choices made; it has no thumbnails yet.
+    """Choose on the held-out photographs, and fit on all; the model has no thumbnails yet.
 
     Parameters
     ----------
-    whole : all photographs, damped; topics are learned from them.
-    in_memory : those of them that a classifier learns from, and that determine the topics to show.
-    chosen : by `fit_on_part`.
-    training_set : photographs that are stored in the model, not damped.
-    fingerprint : of all photographs.
+    kept : rows of the photographs that a classifier learns from, that determine the topics to show,
+        and that are stored in the model, all held-out ones among them. By default, all rows.
     """
-    choices, held_out = chosen
-    photographs = whole.photographs
+    stored, data, held = training_set, training_set.damp(settings.damping), held_B
+    in_memory = data
+    if kept is None:
+        approximate = must_approximate(stored.photographs.labels, settings)
+    else:
+        held, stored = held_B[kept], training_set.load(kept)
+        stored = replace(stored, in_words_B=~held)
+        in_memory = stored.damp(settings.damping)
+        n_labelled = len(kept) - stored.photographs.labels.count(None)
+        approximate = n_labelled > MAX_EXACT_SVM
+    sample = in_memory.take(np.flatnonzero(~held))
+    choices, held_out = fit_on_part(
+        sample if kept is None else data.take(np.flatnonzero(~held_B)),
+        sample,
+        in_memory.take(np.flatnonzero(held)),
+        settings,
+        seed,
+        options,
+        approximate=approximate,
+    )
+    photographs = data.photographs
     vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
     network, history = fit_topics(
-        whole, vocabulary, settings, seed, options, "learning from all", stop_after=choices.n_epochs
+        data, vocabulary, settings, seed, options, "learning from all", stop_after=choices.n_epochs
     )
     hidden_BH = topic_features(network, in_memory.counts, in_memory.features_BF)
     classes = tuple(photographs.classes)
     share_CA = photograph_tag_shares(photographs, classes, vocabulary)
-    class_head = None
-    if choices.classifier is not None:
-        label_B = in_memory.photographs.label_numbers(classes)
-        known = np.flatnonzero(label_B >= 0)
-        class_head = CLASS_HEADS[choices.classifier].fit(
-            network,
-            hidden_BH[known],
-            label_B[known],
-            choices.classifier_settings,
-            n_jobs=options.n_jobs,
-            approximate=approximate,
-        )
     return FittedScene(
         settings=settings,
         words=words,
@@ -265,15 +258,57 @@ def fit_on_all(
         network=network,
         history=history,
         classes=classes,
-        class_head=class_head,
+        class_head=_fit_class_head(
+            network, hidden_BH, in_memory.photographs, classes, choices, options, approximate
+        ),
         tag_names=vocabulary.names,
         tag_frequency_A=tag_frequency(photographs, vocabulary),
         class_tag_share_CA=share_CA if choices.class_tag_weight else None,
         choices=choices,
         held_out=held_out,
-        data=whole.describe(fingerprint),
-        training_set=training_set,
+        data=training_set.describe(),
+        training_set=stored,
     )
+
+
+def _fit_class_head(
+    network: NetworkArrays,
+    hidden_BH: NDArray[np.float32],
+    photographs: Photographs,
+    classes: Sequence[str],
+    choices: Choices,
+    options: RunOptions,
+    approximate: bool,
+) -> ClassHead | None:
+    """Return the chosen classifier, fitted on the topics of photographs; None without classes."""
+    if choices.classifier is None:
+        return None
+    label_B = photographs.label_numbers(classes)
+    known = np.flatnonzero(label_B >= 0)
+    return CLASS_HEADS[choices.classifier].fit(
+        network,
+        hidden_BH[known],
+        label_B[known],
+        choices.classifier_settings,
+        n_jobs=options.n_jobs,
+        approximate=approximate,
+    )
+
+
+def _add_thumbnails(
+    fitted: FittedScene, training_set: TrainingSet, options: RunOptions
+) -> FittedScene:
+    """Return the model with thumbnails of some photographs."""
+    hidden_BH = fitted.compute_topics(training_set.counts, training_set.features_BF)
+    thumbnails = make_thumbnails(
+        training_set.photographs,
+        hidden_BH,
+        fitted.network,
+        fitted.rotation,
+        fitted.held_out.images,
+        options,
+    )
+    return replace(fitted, thumbnails=thumbnails)
 
 
 def fit_on_part(

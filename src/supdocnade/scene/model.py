@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from supdocnade.checks import check_count, document_settings, setting
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, words_of
 from supdocnade.estimators.inputs import read_seed
+from supdocnade.estimators.persistence import VisualWords
 from supdocnade.folders.tags import Tags
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.runs import (
@@ -28,13 +29,9 @@ from supdocnade.runs import (
     no_progress,
 )
 from supdocnade.scene.attribution import Explanation, explain_image
-from supdocnade.scene.corpus_fitting import (
-    fit_scene_corpus,
-    load_corpus_words,
-    with_word_settings,
-)
+from supdocnade.scene.corpus_photographs import load_corpus_words
 from supdocnade.scene.dataset import expand_folders, read_photographs
-from supdocnade.scene.fitting import extend_scene, fit_scene
+from supdocnade.scene.fitting import extend_scene, fit_scene, fit_scene_corpus
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
@@ -114,11 +111,14 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         """
         options = self._options(progress, on_epoch)
         if isinstance(images, Corpus):
-            words = load_corpus_words(images) if words is None else words
-            check_is_fitted(words, "encoder_")
-            settings = with_word_settings(self, words).check()
+            if words is not None:
+                check_is_fitted(words, "encoder_")
+            of_corpus = load_corpus_words(images) if words is None else words_of(words)
+            settings = self._with_words(of_corpus).check()
             seed = read_seed(self.random_state)
-            self.fitted_ = fit_scene_corpus(images, labels, tags, words, settings, seed, options)
+            self.fitted_ = fit_scene_corpus(
+                images, labels, tags, of_corpus, settings, seed, options
+            )
             self.skipped_: tuple[SkippedImage, ...] = ()
             return self
         settings = self.check()
@@ -333,6 +333,11 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         """
         name = os.fspath(pretrained_model_name_or_path)
         return cls.load(name if os.path.isdir(name) else download(name, **options))
+
+    def _with_words(self, words: VisualWords) -> SceneSettings:
+        """Return the settings, those of visual words replaced by the settings of some words."""
+        of_words = {name: getattr(words.fit_settings, name) for name in WORD_SETTINGS}
+        return replace(self, **of_words | words.encoder.count_learned())
 
     def _plain_seed(self) -> int | None:
         """Return the seed if it is a number, which a file can hold."""

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from supdocnade import __version__
 from supdocnade.checks import check_count
+from supdocnade.corpus.counts import damp_counts
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
 from supdocnade.folders.tags import frequent_spellings
@@ -35,7 +36,7 @@ from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.schema import array, fingerprint
 from supdocnade.training.config import History
 from supdocnade.visual_words.encode import encode_images
-from supdocnade.visual_words.encoder import ImageEncoder, ImageWords, count_words, damp_counts
+from supdocnade.visual_words.encoder import ImageEncoder, ImageWords, count_words
 
 if TYPE_CHECKING:
     from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords

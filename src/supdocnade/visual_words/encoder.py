@@ -185,14 +185,3 @@ def count_words(documents: Sequence[NDArray[np.int32]], n_features: int) -> spar
     words = np.concatenate([np.empty(0, np.int32), *(words for words, _ in parts)])
     counts = np.concatenate([np.empty(0, np.int64), *(counts for _, counts in parts)])
     return sparse.csr_array((counts, words, ends), shape=(len(documents), n_features))
-
-
-def damp_counts(counts: sparse.csr_array, scale: float | None) -> sparse.csr_array:
-    """Return round(scale · √n) for each count n; None leaves the counts as they are."""
-    if scale is None or counts.shape[0] == 0:
-        return counts
-    damped = np.round(scale * np.sqrt(counts.data))
-    indices, indptr = counts.indices.copy(), counts.indptr.copy()
-    result = sparse.csr_array((damped, indices, indptr), shape=counts.shape)
-    result.eliminate_zeros()
-    return result

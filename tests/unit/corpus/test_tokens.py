@@ -76,8 +76,8 @@ def test_the_fingerprint_sees_every_part(pair):
         ours.take(np.arange(40)[::-1]),
         ours.take(np.arange(39)),
         ours.without_annotations(),
-        Documents.from_counts(ours.tokens.corpus, annotations=2 * TAGS),
-        Documents.from_counts(ours.tokens.corpus),
+        Documents.from_counts(ours.tokens.words.corpus, annotations=2 * TAGS),
+        Documents.from_counts(ours.tokens.words.corpus),
     ]
     assert len({other.fingerprint() for other in others}) == len(others)
     assert ours.take(np.arange(40)).fingerprint() == ours.fingerprint()

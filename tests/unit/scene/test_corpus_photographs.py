@@ -11,8 +11,8 @@ from supdocnade import BagOfVisualWords, Corpus, SceneModel
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.runs import RunOptions
-from supdocnade.scene import class_heads, corpus_fitting
-from supdocnade.scene.corpus_fitting import hash_keys, hold_out_by_place
+from supdocnade.scene import class_heads, corpus_photographs, fitting
+from supdocnade.scene.corpus_photographs import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.fitting import fit_topics
 from supdocnade.scene.settings import WORD_SETTINGS
@@ -36,13 +36,8 @@ def fit(corpus, *given, **settings):
 
 
 def test_a_model_is_fitted_on_a_corpus(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus_fitting, "MAX_SAMPLE", 6)
-    monkeypatch.setattr(corpus_fitting, "SHARD_SIZE", 7)
-    letter = tmp_path / "checkpoint" / "documents" / "letter.txt"
-    letter.parent.mkdir(parents=True)
-    letter.write_text("dear")
+    monkeypatch.setattr(corpus_photographs, "MAX_SAMPLE", 6)
     model = fit(corpus, checkpoint=tmp_path / "checkpoint")
-    assert letter.read_text() == "dear"
     fitted = model.fitted_
     assert fitted.data == {**small_model().fitted_.data, "fingerprint": fitted.data["fingerprint"]}
     assert fitted.classes == small_model().fitted_.classes
@@ -54,8 +49,7 @@ def test_a_model_is_fitted_on_a_corpus(corpus, tmp_path, monkeypatch):
     assert held_out == set(np.array(stored.photographs.names)[~stored.in_words_B])
     assert set(stored.photographs.labels) == set(LABELS)
     assert (model.predict(IMAGES) == LABELS).mean() > 0.8
-    # The damped counts are no longer needed; the same settings give the same model.
-    assert not (tmp_path / "checkpoint" / "documents.partial").exists()
+    # The same settings give the same model.
     again = fit(corpus)
     np.testing.assert_array_equal(again.predict_proba(IMAGES), model.predict_proba(IMAGES))
     model.save(tmp_path / "model")
@@ -165,7 +159,7 @@ def test_damaged_features_are_refused(tmp_path, monkeypatch):
 
 def test_an_svm_is_fitted_on_the_photographs_in_memory(corpus, monkeypatch):
     exact = fit(corpus, classifier="svm")
-    monkeypatch.setattr(corpus_fitting, "MAX_EXACT_SVM", 20)
+    monkeypatch.setattr(fitting, "MAX_EXACT_SVM", 20)
     monkeypatch.setattr(class_heads, "N_LANDMARKS", 7)
     approximate = fit(corpus, classifier="svm")
     assert (
@@ -220,7 +214,7 @@ def test_a_share_of_the_contents_is_held_out(monkeypatch):
     rows = np.arange(1000, 3000)
     fewer_B = hold_out_by_place(photographs.take(rows), place_B[rows], 0.15)
     np.testing.assert_array_equal(fewer_B, held_B[rows])
-    monkeypatch.setattr(corpus_fitting, "MAX_HELD_OUT", 100)
+    monkeypatch.setattr(corpus_photographs, "MAX_HELD_OUT", 100)
     bounded_B = hold_out_by_place(photographs, place_B, 0.15)
     assert 90 <= bounded_B.sum() <= 100
     assert (held_B | ~bounded_B).all()
