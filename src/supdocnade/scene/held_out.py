@@ -110,7 +110,7 @@ class HeldOut:
     """Results on held-out photographs, of a model fitted on the other photographs."""
 
     n_images: int = stored(0, least=0)
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, int | float] = field(default_factory=dict)
     """accuracy, f_measure, class_calibration_error, ... as far as they could be measured."""
     images: tuple[HeldOutImage, ...] = ()
 
