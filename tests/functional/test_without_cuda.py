@@ -19,7 +19,7 @@ code = pytest.main(sys.argv[1:])
 assert "supdocnade.training.distributed" not in sys.modules  # One process does not need it.
 sys.exit(code)
 """
-TESTS = ("unit/training/test_trainer.py", "unit/training/test_updates.py")
+TESTS = ("unit/training/test_trainer.py", "unit/training/test_objective.py")
 
 
 def test_one_process_trains_on_a_cpu_without_gpu_code():
