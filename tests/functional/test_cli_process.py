@@ -125,8 +125,9 @@ def test_pythons_own_end_does_not_change_the_exit_code(tmp_path, code, program):
     assert (done.returncode, done.stderr) == (code, b"")
 
 
-def test_an_error_that_a_library_makes_of_ctrl_c_is_not_reported():
-    program = """
+@pytest.mark.parametrize("then", ["raise ImportError from error", "return 1"])
+def test_an_error_that_a_library_makes_of_ctrl_c_is_not_reported(then):
+    program = f"""
 import signal
 import sys
 import typer.main
@@ -138,7 +139,7 @@ class Command:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt as error:
             sys.excepthook(type(error), error, error.__traceback__)  # As PyErr_Print does in C.
-            raise ImportError from error
+            {then}
 
 typer.main.get_command = lambda app: Command()
 main()

@@ -110,8 +110,9 @@ def run(arguments: Sequence[str]) -> int:
         code = typer.main.get_command(app).main(
             list(arguments), prog_name="supdocnade", standalone_mode=False
         )
-        if code == STOPPED:
+        if code == STOPPED or was_stopped():
             print_stopped()
+            return STOPPED
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
         names = [each.command_name() for each in COMMANDS]
