@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from supdocnade.cli.info import info_to_dict
+from supdocnade.cli.about_model import info_to_dict
 from tests.scene_model import small_model
 
 from supdocnade import DocNADE, SupDocNADE
