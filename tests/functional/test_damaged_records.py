@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from supdocnade.cli.about_model import info_to_dict
 from tests.scene_model import small_model
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.baselines import SLDA, ReplicatedSoftmax
+from supdocnade.cli.about_model import info_to_dict
 from supdocnade.errors import StorageError
 from supdocnade.estimators.text_model import READING, TextModel, count_words, read_topics
 from supdocnade.scene.persistence import SCENE, load_scene
