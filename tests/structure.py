@@ -10,10 +10,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGET = ROOT / "tests" / "budget.toml"
-# Imports that form cycles today; they leave this list when they leave the package.
-_CYCLES = {
-    ("supdocnade.scene.calibration", "supdocnade.scene.settings"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +100,7 @@ def _imports(module: str, tree: ast.Module, modules: Set[str]) -> set[str]:
         if isinstance(node, ast.ImportFrom) and id(node) not in typing_only
         for name in node.names
     }
-    return {other for other in found & modules - {module} if (module, other) not in _CYCLES}
+    return found & modules - {module}
 
 
 if __name__ == "__main__":

@@ -134,3 +134,11 @@ def test_wrong_arguments(model):
         SLDA().fit(X, LABELS[:3])
     with pytest.raises(InvalidArgument, match="fitted without annotations"):
         SLDA(2, max_iter=1).fit(X, LABELS).annotate(X)
+
+
+def test_documents_without_words(model):
+    empty = sparse.csr_array((2, X.shape[1]))
+    np.testing.assert_array_equal(model.transform(empty), 1 / 6)
+    both = sparse.vstack([X[:3], empty], format="csr")
+    with pytest.warns(UserWarning, match="2 of 5 documents have no words"):
+        assert model.perplexity(both) == model.perplexity(X[:3])

@@ -76,3 +76,22 @@ def test_conflicting_options_are_named(path, arguments, message):
     assert (done.code, done.out) == (2, "")
     assert message in done.err
     assert done.err.count("\n") == 1
+
+
+def test_bad_networks_are_named_in_one_line(path, library):
+    assert supdocnade("features", "--import", path).code == 0
+    (library / "tiny/given.onnx").write_bytes(b"")
+    done = supdocnade("features", "--json")
+    assert done.code == 1
+    assert [row["name"] for row in done.objects] == ["sift"]
+    assert done.err.startswith("error: ")
+    assert "given.onnx is damaged: its contents are not" in done.err
+    again = supdocnade("features", "--import", path)
+    assert (again.code, again.out) == (1, "")
+    assert "'tiny' is already installed; supdocnade features --remove tiny" in again.err
+
+
+def test_a_missing_description_is_named(path):
+    done = supdocnade("features", "--import", bare(path), "--side", "8")
+    assert done.code == 2
+    assert "given.json, so the network needs --mean, --scale." in done.err

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 from pathlib import Path
 
@@ -292,3 +293,9 @@ def test_a_truncated_file_is_refused_while_it_is_read(corpus):
     os.truncate(path, path.stat().st_size - 4)
     with pytest.raises(StorageError, match=r"shard-00000.ids.npy is damaged: it was truncated"):
         corpus.counts([3])
+
+
+def test_a_corpus_can_be_pickled(corpus):
+    copy = pickle.loads(pickle.dumps(corpus))
+    assert copy.fingerprint() == corpus.fingerprint()
+    assert (copy.counts() != corpus.counts()).nnz == 0

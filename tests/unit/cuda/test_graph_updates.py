@@ -10,7 +10,7 @@ from supdocnade.corpus import Documents
 from supdocnade.cuda import engine as cuda_engine
 from supdocnade.cuda import graph_updates
 from supdocnade.cuda.device_corpus import DeviceCorpus
-from supdocnade.cuda.graph_updates import GraphTrainer, GraphUpdates
+from supdocnade.cuda.graph_updates import GraphTrainer, GraphUpdates, recording_bytes
 from supdocnade.likelihood import contract
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
@@ -190,3 +190,9 @@ def test_updates_on_a_gpu_are_reported_only_now_and_then(monkeypatch):
     # Three updates per epoch; reports after the second and after the last.
     assert seen == [(2, 6), (3, 6), (5, 6), (6, 6)]
     assert [each.loss for each in history.epochs] == [1.0, 1.0]
+
+
+def test_memory_of_a_recording():
+    _, network = make_case()
+    numbers = sum(p.numel() for p in network.parameters())
+    assert recording_bytes(network) == 3 * 4 * numbers

@@ -8,7 +8,7 @@ import pytest
 from supdocnade import storage
 from supdocnade.demo import CLASSES, drawn_scenes, write_scenes
 from supdocnade.demo.scenes import ARCHIVE, METADATA, N_PER_CLASS
-from supdocnade.errors import InvalidArgument
+from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.photo_folder import read_folder
 from supdocnade.images.decode import DecodeConfig, decode
 
@@ -96,3 +96,17 @@ def test_an_interrupted_call_is_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "_swept", set())  # As in a new process.
     write_scenes(tmp_path / "a", 2, **OPTIONS)
     assert read_all(tmp_path / "a") == first
+
+
+def test_other_files_are_neither_replaced_nor_joined(tmp_path):
+    write_scenes(tmp_path, 1, **OPTIONS)
+    before = read_all(tmp_path)
+    with pytest.raises(StorageError, match="the same scene, got another file"):
+        write_scenes(tmp_path, 1, first=1, **OPTIONS)
+    assert read_all(tmp_path) == before
+    (tmp_path / "coast" / "holiday.jpg").write_bytes(b"private")
+    with pytest.raises(StorageError, match=r"nothing but these scenes, got coast/holiday\.jpg"):
+        write_scenes(tmp_path, 1, **OPTIONS)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="must be a folder, got a file"):
+        write_scenes(tmp_path / "file", 1, **OPTIONS)

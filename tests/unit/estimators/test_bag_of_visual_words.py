@@ -276,3 +276,12 @@ def test_a_function_as_feature(tmp_path):
         bag.save(tmp_path / "words")
     with pytest.raises(InvalidArgument, match="features must be 'sift' or the name of a network"):
         SceneModel(features=mean_colors_of_cells).fit(IMAGES)
+
+
+def test_images_too_narrow_for_sift_have_no_sift_words(network):
+    narrow = [image[:9] for image in COLORED[:4]]
+    bag = BagOfVisualWords(features=network, n_sift_words=4, **SETTINGS).fit([*COLORED, *narrow])
+    found = bag.encode([COLORED[0], narrow[0]])
+    assert not found.skipped
+    is_sift = np.arange(found.counts.shape[1]) % 13 >= 9
+    assert (found.counts.toarray()[:, is_sift].sum(axis=1) > 0).tolist() == [True, False]

@@ -212,3 +212,11 @@ def test_a_file_does_not_choose_where_its_reader_writes(tmp_path, scenes):
     assert "cache" not in load_arrays(tmp_path / "words")[1]["settings"]
     fitted(scenes, max_epochs=0).save(tmp_path / "model")
     assert "checkpoint" not in load_arrays(tmp_path / "model")[1]["settings"]
+
+
+def test_classes_of_mixed_types_are_refused(tmp_path, scenes):
+    model = fitted(scenes)
+    model.classes_ = np.array([1, "a", "b", "c"], object)
+    with pytest.raises(InvalidArgument, match="classes must be "):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []

@@ -1,14 +1,17 @@
 """Topics, classes, annotations and likelihoods of the estimators, and arguments they refuse."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy import sparse
 from tests.planted_corpus import scene_corpus
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.metrics import npmi_coherence, top_ranked
 from supdocnade.model.inference import topic_features, word_log_proba
 from supdocnade.training.train import split_for_validation
@@ -427,3 +430,67 @@ def test_scores_refuse_what_they_cannot_compare(X, scenes):
         scorer(tagged, X, annotations=scenes.tags[:, :2])
     with pytest.raises(InvalidArgument, match="estimator must have annotation_proba"):
         scorer(DampCounts(), X, annotations=scenes.tags)
+
+
+def test_values_of_unknown_annotations_are_ignored(X, scenes):
+    mask = np.arange(80) % 2 == 0
+    unknown = np.where(mask[:, None], scenes.tags, np.nan)
+    blanked = DocNADE(**FAST).fit(X, annotations=scenes.tags * mask[:, None])
+    for tags in (unknown, sparse.csr_array(unknown)):
+        model = DocNADE(**FAST).fit(X, annotations=tags, annotation_mask=mask)
+        np.testing.assert_array_equal(model.transform(X), blanked.transform(X))
+    with pytest.raises(InvalidArgument, match="annotation_mask must be true or false"):
+        DocNADE().fit(X, annotations=scenes.tags, annotation_mask=["no"] * 80)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_gets_one_sentence():
+    model = DocNADE(n_topics=2, device="cuda")
+    with pytest.raises(BackendUnavailable, match="'cuda' is not available: torch finds no GPU"):
+        model.fit([[1, 2], [3, 0]])
+
+
+def test_verbose_prints_a_line_for_every_epoch(capsys, X):
+    DocNADE(n_topics=2, max_epochs=2, verbose=1).fit(X)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["epoch 1/2", "epoch 2/2"]
+    DocNADE(n_topics=2, max_epochs=2).fit(X)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_checkpoint_brings_its_seed(tmp_path, X):
+    options = {**FAST, "random_state": None, "checkpoint": tmp_path}
+    first, again = DocNADE(**options).fit(X), DocNADE(**options).fit(X)
+    np.testing.assert_array_equal(first.transform(X), again.transform(X))
+
+
+def test_proportions_of_topics(model, X):
+    shares, topics = model.topic_proportions(X), model.transform(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(shares * topics.sum(axis=1, keepdims=True), topics, rtol=1e-5)
+    dead = copy.deepcopy(model)
+    with torch.no_grad():
+        dead.network_.hidden_bias.fill_(-1e6)
+    np.testing.assert_array_equal(dead.topic_proportions(X[:2]), np.full((2, 8), 0.125))
+    signed = DocNADE(n_topics=2, activation="tanh", max_epochs=1, random_state=0).fit(X)
+    with pytest.raises(InvalidArgument, match="features that are not negative"):
+        signed.topic_proportions(X)
+
+
+def test_a_corpus_without_words_has_no_likelihood(X):
+    with pytest.raises(InvalidArgument, match="perplexity needs a document with words"):
+        DocNADE(n_topics=2, max_epochs=1).fit(X).score(np.zeros((2, 40)))
+
+
+def test_labels_keep_their_type(X):
+    half = [None] * 40
+    for given, kind in (
+        ([1, 2] * 20 + half, "i"),
+        (pd.array([1, 2] * 20 + half, dtype="Int64"), "i"),
+        (pd.Series([True, False] * 20 + half, dtype="boolean"), "b"),
+        ([np.str_("a"), "b"] * 20 + half, "U"),
+    ):
+        assert SupDocNADE(n_topics=2, max_epochs=1).fit(X, given).classes_.dtype.kind == kind
+    dates = np.array(["2020-01-01", "2021-01-01"] * 40, "datetime64[D]")
+    dates[0] = "NaT"
+    assert len(SupDocNADE(n_topics=2, max_epochs=1).fit(X, dates).classes_) == 2

@@ -147,3 +147,11 @@ def test_names_of_a_folder_are_relative_to_it(folder):
     assert found["sea/a.jpg"] == str(folder / "sea" / "a.jpg")
     assert folder_of_place(os.path.relpath(folder)) == str(folder)
     assert find_sources(folder / "d.jpg") == [(str(folder / "d.jpg"), folder / "d.jpg")]
+
+
+def test_a_list_on_another_file_system_names_photographs_there(folder):
+    (folder / "some.txt").write_text("sea/a.jpg\n")
+    address = copy_to_memory(folder, "test_remote_list")
+    found = scan_photographs(f"{address}/some.txt")
+    assert described(found, address) == [("sea/a.jpg", "sea", None)]
+    assert read_source(found.records[0].source) == b"sea/a.jpg"

@@ -397,3 +397,12 @@ def test_packets_of_xmp(tmp_path, name, options):
 def test_keywords_of_iptc(tmp_path, data_sets, expected):
     image().save(tmp_path / "a.jpg", extra=iptc_segment(*data_sets))
     assert read_embedded_keywords(tmp_path / "a.jpg") == (b"", expected)
+
+
+def test_other_settings_are_refused(tmp_path, colors):
+    with pytest.raises(InvalidArgument, match="kind must be one of"):
+        encode(colors, "GIF")
+    with pytest.raises(InvalidArgument, match="quality must be at most 100"):
+        encode(colors, "JPEG", quality=101)
+    with pytest.raises(InvalidArgument, match="ending of a file's name"):
+        write_image(tmp_path / "a.gif", colors)

@@ -293,3 +293,32 @@ def test_nothing_is_reported_to_the_makers_of_onnxruntime(tmp_path):
         check=True,
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_input_is_refused(path):
+    networks.write_network(path)
+    model = onnx.load(path)
+    model.graph.input.add().CopyFrom(model.graph.input[0])
+    model.graph.input[1].name = "mask"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(StorageError, match=r"must have one input, got 'image', 'mask'\."):
+        FeatureNetwork.load(path)
+
+
+def test_other_pixels_are_refused(path):
+    network = load(path)
+    for pixels in (IMAGE / 255, IMAGE[..., :2], IMAGE[:0], IMAGE[0, 0]):
+        with pytest.raises(InvalidArgument, match=r"pixels must be uint8 of shape \(height, width"):
+            network.describe(pixels)
+
+
+def test_a_file_that_describes_nothing_is_named(path):
+    networks.write_network(path)
+    description = path.with_suffix(".json")
+    for content, message in ((b"[1]", "hold a JSON object, got list"), (b"{", "is no JSON file:")):
+        description.write_bytes(content)
+        with pytest.raises(StorageError, match=rf"tiny\.json .*{message}"):
+            FeatureNetwork.load(path)
+    description.unlink()
+    with pytest.raises(StorageError, match=r"tiny\.json is missing: it must describe the network"):
+        FeatureNetwork.load(path)

@@ -120,3 +120,9 @@ def test_a_missing_extra_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InvalidArgument, match=r"pip install '.*\[deep\]'\."):
         import_network(path)
+
+
+def test_a_name_is_given_once(path):
+    import_network(path)
+    with pytest.raises(InvalidArgument, match="'tiny' is already installed; supdocnade features "):
+        import_network(path)

@@ -195,6 +195,10 @@ def test_initial_weights_follow_from_the_seed():
         ({"activation": "gelu"}, "activation must be one of"),
         ({"n_classes": 0}, "n_classes must be"),
         ({"class_input": "tags"}, "class_input must be one of 'visual', 'all', got 'tags'"),
+        (
+            {"annotation_output": "sigmoid", "class_input": "all"},
+            "class_input must be 'visual' with",
+        ),
     ],
 )
 def test_wrong_settings_are_refused(change, message):

@@ -186,3 +186,12 @@ def test_without_examples_there_are_no_photographs():
     text = render_report(bare.fitted_)
     check(text)
     assert "Held-out photograph" not in text
+
+
+def test_the_network_is_named():
+    fitted = small_model().fitted_
+    named = replace(fitted, settings=replace(fitted.settings, features="efficientnet-lite2"))
+    text = " ".join(check(render_report(named)).text)
+    assert "of the pretrained network efficientnet-lite2" in text
+    assert "patch_size" not in text
+    assert "patch_size" in " ".join(check(render_report(fitted)).text)

@@ -246,3 +246,16 @@ def test_unknown_names_are_refused():
         model.explain(IMAGE, tag="moon base")
     with pytest.raises(InvalidArgument, match="must not both be given"):
         model.explain(IMAGE, label="coast", tag="tree")
+
+
+def test_the_explained_score_of_a_logistic_tag_is_that_which_ranks_it():
+    model = small_model("softmax", "sigmoid")
+    weight = model.fitted_.choices.class_tag_weight
+    hidden = model.transform([IMAGE])
+    scores = model.fitted_.tag_scores(hidden, model.fitted_.class_proba(hidden))[0]
+    for tag, score in zip(model.tag_names_[:3], scores, strict=False):
+        found = model.explain(IMAGE, tag=tag)
+        assert found.whole == pytest.approx(score, abs=1e-4)
+        assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
+        factor = "" if weight == 1 else f"{weight:g} "
+        assert found.score == f"logit p({tag}) + {factor}log p({tag} | classes)"

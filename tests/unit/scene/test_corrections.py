@@ -124,3 +124,17 @@ def test_photographs_are_found_by_path_and_by_contents(tmp_path):
     assert notes == [
         f"1 correction is of a photograph not found here, such as {tmp_path / 'b.jpg'}."
     ]
+
+
+def test_only_photographs_that_may_be_meant_are_read(tmp_path, monkeypatch):
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(name.encode())
+    read, read_with_key = [], module.read_with_key
+    monkeypatch.setattr(module, "read_with_key", lambda s: read.append(s) or read_with_key(s))
+    records = [ImageRecord(str(tmp_path / name)) for name in ("gone.jpg", "a.jpg", "b.jpg")]
+    by_key = Correction("b.jpg", content_key(b"b.jpg"), "coast")
+    found, notes = correct_records(records, {by_key.identity: by_key})
+    assert (len(found), notes, read) == (1, [], [records[2].source])
+    unknown = Correction("x.jpg", "0" * 40, "coast")
+    found, notes = correct_records(records, {unknown.identity: unknown})
+    assert (found, len(notes), len(read)) == ([], 1, 4)

@@ -7,6 +7,8 @@ from PIL import Image
 from tests.scene_model import small_model
 from tests.serving import check_problem, huge_png, photograph, tiff, upload_form
 
+from supdocnade.visual_words.encoder import ImageEncoder
+
 
 def test_predictions_are_those_of_the_model(server):
     files = [photograph(number) for number in (0, 9, 20)]
@@ -138,3 +140,20 @@ def test_a_preview_is_a_small_jpeg_file(server):
     check_problem(problem, 422, "unreadable_image", file="0.jpg")
     two = upload_form(photograph(0), photograph(1))
     check_problem(server.post("/v1/preview", files=two), 422, "too_many_images")
+
+
+def test_an_image_that_needs_too_much_memory_does_not_affect_the_others(server, monkeypatch):
+    encode = ImageEncoder.encode
+
+    def fail(self, source, name="", *arguments):
+        if name == "large.jpg":
+            raise MemoryError
+        return encode(self, source, name, *arguments)
+
+    monkeypatch.setattr(ImageEncoder, "encode", fail)
+    form = upload_form(photograph(0), photograph(1), names=["large.jpg", "other.jpg"])
+    answered = server.post("/v1/predict", files=form).json()
+    assert [each["file"] for each in answered["predictions"]] == ["other.jpg"]
+    assert [each["detail"] for each in answered["errors"]] == [
+        "large.jpg needs more memory than there is."
+    ]

@@ -106,3 +106,12 @@ def test_image_routes_are_those_of_the_openapi_description(server):
         path for path, body in bodies.items() if "multipart/form-data" in body["content"]
     }
     assert taking_images == IMAGE_ROUTES
+
+
+def test_unknown_methods_share_one_metric():
+    with make_client() as client:
+        for number in range(3):
+            assert client.request(f"ODD{number}", "/").status_code == 405
+        metrics = client.get("/metrics").text
+        assert 'requests_total{method="other",route="/",status="405"} 3.0' in metrics
+        assert "ODD" not in metrics

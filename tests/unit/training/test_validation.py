@@ -88,3 +88,15 @@ def test_bits_do_not_depend_on_threads():
     for classes, tags in results[1:]:
         np.testing.assert_array_equal(classes, results[0][0])
         np.testing.assert_array_equal(tags, results[0][1])
+
+
+def test_an_empty_corpus_gives_empty_results(network):
+    nothing = CORPUS.take([])
+    assert log_prob_over_orderings(network, nothing, 2).shape == (2, 0)
+    assert class_log_prob(network, nothing).shape == (0, 4)
+    assert annotation_log_prob(network, nothing).shape == (0, 12)
+
+
+def test_no_orderings_are_refused(network):
+    with pytest.raises(InvalidArgument, match="n_orderings must be a whole number of at least 1"):
+        log_prob_over_orderings(network, CORPUS, 0)

@@ -1,5 +1,7 @@
 """Descriptions by networks; those by SIFT are tested with the encoder."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.networks import install_network, mean_colors
@@ -9,6 +11,7 @@ from supdocnade.images.decode import DecodeConfig
 from supdocnade.visual_words.describer import (
     FunctionDescriber,
     NetworkDescriber,
+    Projection,
 )
 
 RNG = np.random.default_rng(0)
@@ -118,3 +121,10 @@ def test_what_a_function_returns_is_checked(returned, message):
     describer = FunctionDescriber(function=lambda _: returned, decoding=DecodeConfig(color=True))
     with pytest.raises(InvalidArgument, match=message):
         describer.describe(PIXELS)
+
+
+def test_components_for_other_features_are_refused(describer):
+    """A file may be damaged in both arrays alike."""
+    projection = Projection(np.zeros(4, np.float32), np.zeros((4, 2), np.float32))
+    with pytest.raises(InvalidArgument, match="mean_D must"):
+        replace(describer, projection=projection).describe(PIXELS)

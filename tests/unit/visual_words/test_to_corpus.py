@@ -5,7 +5,7 @@ from tests.networks import install_network
 from tests.textures import plain_packet, stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE
-from supdocnade.errors import StorageError, UnreadableImage
+from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.images.reading import content_key
 from supdocnade.runs import RunOptions
 from supdocnade.storage import save_arrays
@@ -138,3 +138,13 @@ def test_keywords_in_files_are_tags_where_these_are_unknown(tmp_path):
         )
         found = dict(zip(corpus.names, corpus.tags, strict=True))
         assert [found[str(path)] for path in paths] == expected
+
+
+def test_odd_arguments_are_refused(tmp_path):
+    paths = write_images(tmp_path / "images", 2)
+    with pytest.raises(
+        InvalidArgument, match="labels must have one entry for each of the 2 images"
+    ):
+        encode_corpus(ENCODER, paths, tmp_path / "corpus", labels=["a"])
+    with pytest.raises(InvalidArgument, match="X must name every image once"):
+        encode_corpus(ENCODER, [paths[0], paths[0]], tmp_path / "corpus")
