@@ -1,5 +1,4 @@
 import math
-import sys
 import threading
 
 import numpy as np
@@ -8,7 +7,6 @@ import torch
 from scipy import sparse
 from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
-from supdocnade import SupDocNADE
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.likelihood.contract import SPARSE_ROWS
@@ -190,14 +188,3 @@ def test_batches_are_gathered_ahead_and_change_no_bit(monkeypatch):
         assert gathered == 2 * list(zip(here, [20, 20, 10, 10], strict=True))
     for one, two in zip(*(network.parameters() for network in results), strict=True):
         assert torch.equal(one, two)
-
-
-def test_training_on_a_cpu_needs_no_gpu_code(monkeypatch):
-    expected = train(TrainerConfig(max_epochs=1))[0]
-    for name in [name for name in sys.modules if name.startswith("supdocnade.cuda")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "supdocnade.cuda", None)  # Importing it raises.
-    network, _ = train(TrainerConfig(max_epochs=1))
-    assert parameter_bits(network) == parameter_bits(expected)
-    model = SupDocNADE(n_topics=3, max_epochs=1, random_state=0).fit(np.eye(6), [0, 1] * 3)
-    assert np.isfinite(model.predict_proba(np.eye(6))).all()
