@@ -22,13 +22,13 @@ from experiments.network_splits import NETWORK, Memory, count_hits
 from experiments.scene_features import pool_parts
 from supdocnade import SupDocNADE
 from supdocnade.corpus.counts import damp_counts
-from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import N_TAGS
 from supdocnade.runs import RunOptions
 from supdocnade.scene.fitting import make_word_settings
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.visual_words.encode import encode_all
+from supdocnade.visual_words.learn import learn_words
 
 DATA_SETS = {"labelme": "tags_free", "scene15": None}
 SVM = {"C": 10.0, "gamma": "scale"}

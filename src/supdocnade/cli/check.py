@@ -5,7 +5,6 @@ from typing import Any
 from supdocnade.cli.console import ProgressBars, print_json, print_line
 from supdocnade.cli.formats import format_count, format_table
 from supdocnade.cli.learning_commands import Check
-from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import count_tags, find_similar_names
 from supdocnade.images.network_library import choose_features
@@ -22,6 +21,7 @@ from supdocnade.scene.inspection import (
 )
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.text import clean_name
+from supdocnade.visual_words.settings import VisualWordSettings
 
 MAX_NAMED = 20
 """Maximum number of names in a line; --json has all."""

@@ -17,13 +17,13 @@ from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.estimators.persistence import WORDS, VisualWords
-from supdocnade.estimators.settings import VisualWordSettings
-from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.runs import PrintProgress, ProgressCallback, RunOptions, no_progress
 from supdocnade.schema import load
 from supdocnade.visual_words.encode import EncodedImages, encode_all, encode_images
 from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.learn import learn_words
+from supdocnade.visual_words.settings import VisualWordSettings
 from supdocnade.visual_words.to_corpus import encode_corpus
 
 BagT = TypeVar("BagT", bound="BagOfVisualWords")

@@ -20,7 +20,6 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.settings import (
     DocNADESettings,
     SupDocNADESettings,
-    VisualWordSettings,
 )
 from supdocnade.images.dense_sift import SIZE
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
@@ -30,6 +29,7 @@ from supdocnade.training.config import History
 from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.examples import PatchExamples
+from supdocnade.visual_words.settings import VisualWordSettings
 
 WORDS = "BagOfVisualWords"
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
-from supdocnade.estimators.settings import VisualWordSettings
-from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
@@ -50,6 +48,8 @@ from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.train import train_network
 from supdocnade.visual_words.encode import encode_all
+from supdocnade.visual_words.learn import learn_words
+from supdocnade.visual_words.settings import VisualWordSettings
 
 LEARNING = "learning"
 """Stage in which topics are learned without the held-out photographs."""

@@ -139,11 +139,11 @@ class SceneSettings:
     def check(self) -> "SceneSettings":
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
         # Imported here, since the help of the command line needs the fields alone.
-        from supdocnade.estimators.settings import VisualWordSettings
         from supdocnade.images.feature_network import is_network_name
         from supdocnade.likelihood import ACTIVATIONS
         from supdocnade.scene.class_heads import CLASS_HEADS
         from supdocnade.training.config import TrainerConfig
+        from supdocnade.visual_words.settings import VisualWordSettings
 
         values = {name: getattr(self, name) for name in self.names()}
         if not isinstance(self.features, str) or not is_network_name(self.features):
