@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.floating]
 
-N_TOPICS, N_WORDS, N_TAGS = 3, 4, 5
-"""Numbers shown in the paper's figure."""
+N_TOPICS, N_WORDS, N_TAGS, N_CLASSES = 3, 4, 5, 3
+"""Numbers shown in the paper's figure, and of the classes of a topic."""
 
 ACTIVE_SHARE = 0.1
 """Share of the photographs that count as those of a topic."""
@@ -176,3 +176,40 @@ def most_active(hidden_NH: Floats) -> NDArray[np.bool_]:
     best_HX = top_ranked(hidden_NH.T, int(np.ceil(ACTIVE_SHARE * n_rows)))
     np.put_along_axis(chosen_NH, best_HX.T, True, axis=0)
     return chosen_NH & (hidden_NH > 0)
+
+
+def describe_classes(fitted: "FittedScene") -> list[dict[str, Any]]:
+    """Return every class with its topics, words and tags."""
+    counts, tags = fitted.data.get("images_of_class", {}), class_frequencies(fitted)
+    found = zip(fitted.classes, class_topics(fitted), class_words(fitted), strict=True)
+    return [
+        {
+            "label": label,
+            "n_images": counts.get(label, 0),
+            "topics": topics,
+            "words": words,
+            "tags": tags.of_group(number),
+        }
+        for number, (label, topics, words) in enumerate(found)
+    ]
+
+
+def describe_topics(
+    fitted: "FittedScene", tags: Frequencies, classes: Frequencies
+) -> list[dict[str, Any]]:
+    """Return every topic with its words, tags and classes.
+
+    Parameters
+    ----------
+    tags, classes : those of `topic_frequencies`.
+    """
+    return [
+        {
+            "topic": topic,
+            "strength": float(fitted.rotation.strength_R[topic]),
+            "words": words,
+            "tags": tags.of_group(topic),
+            "classes": classes.of_group(topic, N_CLASSES),
+        }
+        for topic, words in enumerate(topic_words(fitted))
+    ]

@@ -26,11 +26,10 @@ from supdocnade.report.charts import (
     reliability_chart,
 )
 from supdocnade.report.class_words import (
-    class_frequencies,
-    class_topics,
-    class_words,
+    N_CLASSES,
+    describe_classes,
+    describe_topics,
     topic_frequencies,
-    topic_words,
 )
 from supdocnade.report.evaluation import (
     class_reliability,
@@ -59,8 +58,8 @@ MAX_MATRIX, MAX_CONFUSIONS = 60, 8
 FIRST_SHOWN = 24
 """Predictions of a kind that are shown at once; the others unfold."""
 
-COVER, TOPIC_CLASSES = 8, 3
-"""Photographs at the head, and classes that are named with a topic."""
+COVER = 8
+"""Photographs at the head."""
 
 N_DOCUMENTS, EXCERPT = 3, 220
 """Documents that are shown with a topic of texts, and characters of a document."""
@@ -103,7 +102,10 @@ def render_report(fitted: FittedScene, *, random_state: int | None = None) -> st
         .render(
             title=TITLE,
             fitted=fitted,
-            classes=_class_cards(fitted),
+            classes=[
+                {**each, "words": _words(fitted, each["words"])}
+                for each in describe_classes(fitted)
+            ],
             topics=_topic_cards(fitted),
             history=_history_chart(fitted),
             cover=_cover(fitted),
@@ -237,44 +239,22 @@ def _cover(fitted: FittedScene) -> list[tuple[str, str]]:
     return [(caption, jpeg_uri(picture)) for caption, picture in pictures if picture is not None]
 
 
-def _class_cards(fitted: FittedScene) -> list[dict[str, Any]]:
-    counts = fitted.data.get("images_of_class", {})
-    frequencies = class_frequencies(fitted)
+def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
+    """Return the topics that have example photographs, with these."""
+    topics = describe_topics(fitted, *topic_frequencies(fitted))
+    examples = fitted.thumbnails
     return [
         {
-            "label": label,
-            "n_images": counts.get(label, 0),
-            "words": _words(fitted, words),
-            "tags": frequencies.of_group(number),
-            "topics": topics,
+            **topics[number],
+            "words": _words(fitted, topics[number]["words"]),
+            "photographs": [
+                (PurePath(name).name, jpeg_uri(picture))
+                for name in names
+                if (picture := examples.picture(name)) is not None
+            ],
         }
-        for number, (label, words, topics) in enumerate(
-            zip(fitted.classes, class_words(fitted), class_topics(fitted), strict=True)
-        )
+        for number, names in examples.topics.items()
     ]
-
-
-def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
-    cards = []
-    tags, classes = topic_frequencies(fitted)
-    words, strength_R = topic_words(fitted), fitted.rotation.strength_R
-    for topic, names in fitted.thumbnails.topics.items():
-        pictures = [(name, fitted.thumbnails.picture(name)) for name in names]
-        cards.append(
-            {
-                "topic": topic,
-                "strength": float(strength_R[topic]),
-                "words": _words(fitted, words[topic]),
-                "tags": tags.of_group(topic),
-                "photographs": [
-                    (PurePath(name).name, jpeg_uri(picture))
-                    for name, picture in pictures
-                    if picture is not None
-                ],
-                "classes": classes.of_group(topic, TOPIC_CLASSES),
-            }
-        )
-    return cards
 
 
 def _words(fitted: FittedScene, words: dict[int, list[float]]) -> list[dict[str, Any]]:
@@ -401,4 +381,4 @@ def _classes(texts: "Texts", rows: NDArray[np.int64]) -> list[tuple[str, float]]
     """Return the most frequent labels of some documents, with their shares."""
     labels = [label for label in (texts.labels[row] for row in rows) if label is not None]
     counts = sorted(Counter(labels).items(), key=lambda pair: (-pair[1], pair[0]))
-    return [(label, count / len(labels)) for label, count in counts[:TOPIC_CLASSES]]
+    return [(label, count / len(labels)) for label, count in counts[:N_CLASSES]]

@@ -1,9 +1,8 @@
 """Descriptions of what the page shows: classes, topics, words and tags, and photographs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +12,13 @@ from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode
 from supdocnade.metrics import top_ranked
 from supdocnade.report.charts import mosaic
-from supdocnade.report.class_words import (
-    class_frequencies,
-    class_topics,
-    class_words,
-    topic_frequencies,
-    topic_words,
-)
+from supdocnade.report.class_words import describe_classes, describe_topics, topic_frequencies
 from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.serving.schemas import (
     ClassOut,
     ExampleOut,
     ExploreOut,
-    FrequencyOut,
     NeighbourOut,
     TagOut,
     TagUses,
@@ -35,7 +27,7 @@ from supdocnade.serving.schemas import (
     WordUses,
 )
 
-N_CLASSES_OF_TOPIC, N_TOPICS_OF_TAG, N_EXAMPLES = 3, 3, 8
+N_TOPICS_OF_TAG, N_EXAMPLES = 3, 8
 N_COMPARED = 24
 """Photographs that are compared with a picture to find near-duplicates."""
 MOSAIC_CACHE_SIZE = 512
@@ -64,21 +56,12 @@ class ModelExplorer:
         self.overview = self._overview()
 
     def _overview(self) -> ExploreOut:
-        fitted = self._fitted
-        counts = fitted.data.get("images_of_class", {})
-        tag_frequencies = class_frequencies(fitted)
         classes = [
             ClassOut(
-                label=label,
-                n_images=counts.get(label, 0),
-                topics=topics,
-                words=[self._word(word) for word in words],
-                tags=_frequencies(tag_frequencies.of_group(number)),
-                examples=self._examples_of_class(label),
+                **{**each, "words": self._describe_words(each["words"])},
+                examples=self._examples_of_class(each["label"]),
             )
-            for number, (label, words, topics) in enumerate(
-                zip(fitted.classes, class_words(fitted), class_topics(fitted), strict=True)
-            )
+            for each in describe_classes(self._fitted)
         ]
         topics = self._topics(classes)
         return ExploreOut(
@@ -90,22 +73,17 @@ class ModelExplorer:
 
     def _topics(self, classes: Sequence[ClassOut]) -> list[TopicOut]:
         """Return the topics that have examples or support a class or a tag."""
-        fitted = self._fitted
-        with_examples, strength_R = fitted.thumbnails.topics, fitted.rotation.strength_R
+        with_examples = self._fitted.thumbnails.topics
         linked = [topic for each in classes for topic in each.topics]
-        for tag in range(len(fitted.tag_names)):
+        for tag in range(len(self._fitted.tag_names)):
             linked += self._topic_tags.of_name(tag, N_TOPICS_OF_TAG)
-        words = topic_words(fitted)
+        topics = describe_topics(self._fitted, self._topic_tags, self._topic_classes)
         return [
             TopicOut(
-                topic=topic,
-                strength=float(strength_R[topic]),
-                words=[self._word(word) for word in words[topic]],
-                tags=_frequencies(self._topic_tags.of_group(topic)),
-                classes=_frequencies(self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)),
-                examples=self._examples(with_examples.get(topic, ())),
+                **{**topics[number], "words": self._describe_words(topics[number]["words"])},
+                examples=self._examples(with_examples.get(number, ())),
             )
-            for topic in dict.fromkeys([*with_examples, *linked])
+            for number in dict.fromkeys([*with_examples, *linked])
         ]
 
     def _words(self, classes: Sequence[ClassOut], topics: Sequence[TopicOut]) -> list[WordUses]:
@@ -120,12 +98,11 @@ class ModelExplorer:
                 in_classes.setdefault(word.word, []).append(each.label)
         return [
             WordUses(
-                word=word,
-                picture=self._word(word).picture,
-                topics=in_topics.get(word, []),
-                classes=in_classes.get(word, []),
+                **each.model_dump(),
+                topics=in_topics.get(each.word, []),
+                classes=in_classes.get(each.word, []),
             )
-            for word in sorted({*in_topics, *in_classes})
+            for each in self._describe_words(sorted({*in_topics, *in_classes}))
         ]
 
     def _tags(self, classes: Sequence[ClassOut]) -> list[TagUses]:
@@ -164,16 +141,15 @@ class ModelExplorer:
             for name in available
         ]
 
-    def _word(self, word: int) -> WordOut:
-        return WordOut(word=word, picture=f"/v1/words/{word}/picture?v={self._version}")
+    def _describe_words(self, words: Iterable[int]) -> list[WordOut]:
+        return [
+            WordOut(word=word, picture=f"/v1/words/{word}/picture?v={self._version}")
+            for word in words
+        ]
 
     def _word_picture(self, word: int) -> bytes:
         patches = self._fitted.example_patches(word)
         return encode(mosaic(patches), "JPEG", quality=88)
-
-
-def _frequencies(found: Sequence[dict[str, Any]]) -> list[FrequencyOut]:
-    return [FrequencyOut(**each) for each in found]
 
 
 def describe_photograph(
