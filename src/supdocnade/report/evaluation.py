@@ -30,8 +30,8 @@ from supdocnade.metrics import (
     tag_sums,
 )
 from supdocnade.runs import RunOptions
+from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.dataset import from_records
-from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, predict_topics
 from supdocnade.scene.tag_heads import present_tags
 from supdocnade.visual_words.encode import encode_images

@@ -40,7 +40,7 @@ from supdocnade.report.evaluation import (
     tag_reliability,
     tag_results,
 )
-from supdocnade.scene.held_out import HeldOutImage
+from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.novelty import MARKED_UNKNOWN
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails

@@ -1,6 +1,7 @@
-"""Calibration of scores to probabilities, and thresholds, on images the model was not fitted on."""
+"""Values chosen on held-out photographs: calibration of scores to probabilities, and thresholds."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +91,65 @@ class TagCalibration:
         logits: Floats = self.slope * score_BA + self.prior * logit(frequency_A) + self.offset
         probability: Floats = expit(logits)
         return probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Values chosen on held-out photographs."""
+
+    n_epochs: int = stored(least=1)
+    """Passes over all photographs."""
+    classifier: str | None = None
+    """Name of the classifier; None without classes."""
+    classifier_settings: Mapping[str, float] = stored(default_factory=dict, above=0)
+    """Settings of its `fit`."""
+    temperature: float = stored(1.0, above=0)
+    unsure_below: float = stored(0.0, least=0, most=1)
+    """Labels with a smaller probability were wrong more often than right."""
+    unfamiliar_above: float | None = None
+    """Novelty that 5 % of the held-out photographs exceed; None: too few were held out."""
+    class_tag_weight: float = stored(0.0, least=0)
+    """α, the weight of the class term of tags; 0 is the paper's ranking."""
+    tags: TagCalibration | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutImage:
+    """A held-out photograph and its prediction."""
+
+    name: str
+    label: str | None
+    predicted: str | None
+    probability: float | None = stored(least=0, most=1)
+    tags: tuple[str, ...] | None
+    given: tuple[tuple[str, float], ...] = stored(least=0, most=1)
+    """The five most probable tags, with their probabilities of being present."""
+
+    @property
+    def right(self) -> bool | None:
+        """True if the predicted class is the true one; None if not known."""
+        if self.label is None or self.predicted is None:
+            return None
+        return self.predicted == self.label
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Results on held-out photographs, of a model fitted on the other photographs."""
+
+    figures: dict[str, int | float] = field(default_factory=dict)
+    """accuracy, f_measure, class_calibration_error, ... as far as they could be measured."""
+    images: tuple[HeldOutImage, ...] = ()
+
+    @property
+    def n_images(self) -> int:
+        """The number of held-out photographs."""
+        return len(self.images)
+
+    def __post_init__(self) -> None:
+        for figure, number in (("accuracy", "n_labelled"), ("f_measure", "n_tagged")):
+            if figure in self.figures and number not in self.figures:
+                raise InvalidArgument(f"figures must have {number} beside {figure}")
 
 
 def fit_tags(

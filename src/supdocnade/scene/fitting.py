@@ -1,7 +1,7 @@
 """Fitting of a scene model.
 
 1. All photographs are read, to find near-duplicates and those that cannot be read (`inspection`),
-   and a share of them is held out (`held_out.hold_out`).
+   and a share of them is held out (`inspection.hold_out`).
 2. Visual words are learned from the others, and all photographs are encoded.
 3. A topic model and classifiers are fitted on the other photographs. The number of epochs, the
    classifier and its settings, the temperature, the ranking of tags and their threshold are chosen
@@ -29,14 +29,15 @@ from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.runs import EpochCallback, RunOptions
+from supdocnade.scene.calibration import Choices, HeldOut
 from supdocnade.scene.class_heads import CLASS_HEADS, allowed_heads
 from supdocnade.scene.corpus_photographs import MAX_EXACT_SVM, read_corpus
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.heads import ClassHead
-from supdocnade.scene.held_out import Choices, HeldOut, hold_out
 from supdocnade.scene.inspection import (
     describe_class_conflicts,
     find_class_conflicts,
+    hold_out,
     inspect_photographs,
 )
 from supdocnade.scene.prediction import FittedScene
@@ -75,7 +76,7 @@ def fit_scene(
     _check_any(photographs)
     word_settings = make_word_settings(settings, seed)
     picture_B = _inspect(word_settings, photographs, options)
-    held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
+    held_B = hold_out(photographs, settings.held_out, seed, picture_B)
     learned = photographs.take(np.flatnonzero(~held_B))
     fitted_words = learn_words(learned.sources, word_settings, seed, options, min_words=min_words)
     words = VisualWords.of(word_settings, fitted_words.encoder, fitted_words.examples)
@@ -138,8 +139,8 @@ def extend_scene(
         training_set.photographs,
         settings.held_out,
         seed,
-        training_set.in_words_B,
         np.concatenate([before_B, n_before + picture_B]),
+        training_set.in_words_B,
         np.isin(training_set.photographs.content_keys(), _select_keys(before, was_held_B)),
     )
     fitted = _fit(words, training_set, held_B, settings, seed, options)

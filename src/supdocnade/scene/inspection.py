@@ -2,9 +2,11 @@
 
 Every photograph is read once. All files that cannot be read are found at once, and so are
 near-duplicates: photographs whose thumbnails correlate almost perfectly. They must be on one side
-of the held-out set: results on a photograph are too good if the model was trained on a copy of it.
+of the held-out set, which is chosen here: results on a photograph are too good if the model was
+trained on a copy of it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +18,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from supdocnade.errors import UnreadableImages
+from supdocnade.folders.splits import split_per_class
 from supdocnade.folders.tags import find_similar_names
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.reading import SkippedImage, map_images, read_with_key
@@ -105,6 +108,51 @@ def find_class_conflicts(
         if photographs.labels[other] != label:
             conflicts.setdefault(picture, (photographs.names[other], photographs.names[number]))
     return list(conflicts.values())
+
+
+def hold_out(
+    photographs: Photographs,
+    fraction: float,
+    seed: int,
+    picture_B: NDArray[np.int64],
+    never_B: NDArray[np.bool_] | None = None,
+    always_B: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """Return a mask of the held-out photographs: a share of every class, near-duplicates together.
+
+    No photographs of classes with fewer than five are held out.
+
+    Parameters
+    ----------
+    fraction : the share; 0 holds out nothing.
+    picture_B : (photographs,) equal for near-duplicates.
+    never_B : (photographs,) True for those that must not be held out; None: any may be.
+    always_B : (photographs,) True for those that are held out in addition to the share of the
+        others; None: no such photographs.
+    """
+    held_B = np.zeros(len(photographs), np.bool_)
+    if fraction == 0:
+        return held_B
+    never_B = np.zeros_like(held_B) if never_B is None else never_B
+    always_B = np.zeros_like(held_B) if always_B is None else always_B
+    labels = [label or "" for label in photographs.labels]
+    small = {label for label, count in Counter(labels).items() if count < SMALL_CLASS}
+    split = split_per_class(
+        [
+            None if label in small or fixed else label
+            for label, fixed in zip(labels, never_B | always_B, strict=True)
+        ],
+        train_size=1 - fraction,
+        seed=seed,
+        groups=picture_B,
+    )
+    held_B[split.test] = True
+    held_B |= np.isin(picture_B, picture_B[always_B]) & ~never_B
+    # Near-duplicates of photographs in the training part, whose class may be too small to split.
+    held_B[np.isin(picture_B, picture_B[~held_B])] = False
+    if held_B.all():  # All show one picture, which is needed for training.
+        held_B[:] = False
+    return held_B
 
 
 def describe_small_classes(counts: Mapping[str, int], limit: int = LIMIT) -> str:

@@ -25,10 +25,9 @@ from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.runs import RunOptions
-from supdocnade.scene.calibration import TAG_PRECISION
+from supdocnade.scene.calibration import TAG_PRECISION, Choices, HeldOut
 from supdocnade.scene.dataset import TrainingSet
 from supdocnade.scene.heads import ClassHead, TagHead
-from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.novelty import ClassNovelty, NeighbourNovelty, fit_novelty, take_references
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import tag_head, tag_scores

@@ -20,6 +20,9 @@ from supdocnade.metrics import (
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import (
+    Choices,
+    HeldOut,
+    HeldOutImage,
     TagCalibration,
     fit_tags,
     fit_temperature,
@@ -30,7 +33,6 @@ from supdocnade.scene.calibration import (
 from supdocnade.scene.class_heads import allowed_heads
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.heads import ClassHead
-from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.novelty import fit_novelty, unfamiliar_above
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import (
@@ -223,7 +225,7 @@ def _measure(
                 given=tuple((vocabulary.names[a], float(presence_BA[row, a])) for a in top_BX[row]),
             )
         )
-    return choices, HeldOut(n_images=len(held_out), figures=figures, images=tuple(images))
+    return choices, HeldOut(figures=figures, images=tuple(images))
 
 
 def _calibrate_tags(

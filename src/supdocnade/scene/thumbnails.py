@@ -20,8 +20,8 @@ from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation
 from supdocnade.runs import RunOptions
+from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.schema import array
 
 SIDE, QUALITY = 160, 80

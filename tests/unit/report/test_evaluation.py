@@ -10,8 +10,8 @@ from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.report import evaluation as results
 from supdocnade.report.evaluation import evaluate_corpus, evaluate_photographs, share
 from supdocnade.runs import RunOptions
+from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.dataset import from_records
-from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.prediction import iter_predictions
 from supdocnade.visual_words.to_corpus import encode_corpus
 

@@ -212,7 +212,7 @@ def test_near_duplicates_among_added_photographs_stay_together(monkeypatch):
     class Stop(Exception):
         pass
 
-    def stop(photographs, fraction, seed, never_B, picture_B, always_B):
+    def stop(photographs, fraction, seed, picture_B, never_B, always_B):
         assert len(photographs) == 24 + 3
         first, second, third = picture_B[24:]
         assert first == third != second

@@ -1,6 +1,7 @@
 """Inspection of photographs: near-duplicates, unreadable files, photographs in two classes."""
 
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from supdocnade.errors import UnreadableImages
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import encode
 from supdocnade.runs import RunOptions
-from supdocnade.scene.dataset import read_photographs
+from supdocnade.scene.dataset import Photographs, read_photographs
 from supdocnade.scene.inspection import (
     MIN_CORRELATION,
     _correlated_pairs,
@@ -23,6 +24,7 @@ from supdocnade.scene.inspection import (
     describe_small_classes,
     find_class_conflicts,
     group_near_duplicates,
+    hold_out,
     inspect_photographs,
 )
 
@@ -111,3 +113,46 @@ def test_small_classes_rare_tags_and_similar_names_are_described():
     large = {"sea": 5}
     assert describe_small_classes(large) == describe_rare_tags(large, 5) == ""
     assert describe_similar_names(large, "tags") == ""
+
+
+def held_out(labels, fraction, seed, picture_B=None, *masks):
+    n = len(labels)
+    photographs = Photographs(
+        sources=[b""] * n, names=[""] * n, labels=list(labels), tags=[None] * n
+    )
+    picture_B = np.arange(n) if picture_B is None else picture_B
+    return hold_out(photographs, fraction, seed, picture_B, *masks)
+
+
+def test_a_share_of_every_class_is_held_out():
+    labels = ["a"] * 40 + ["b"] * 20 + ["c"] * 4 + [None] * 20
+    held = held_out(labels, 0.15, 0)
+    counts = Counter(label for label, out in zip(labels, held, strict=True) if out)
+    assert counts == {"a": 6, "b": 3, None: 3}
+    assert (held_out(labels, 0.15, 0) == held).all()
+    assert (held_out(labels, 0.15, 1) != held).any()
+
+
+def test_copies_are_on_one_side():
+    # Twice in a class, and once in a class that is too small to be split.
+    picture = np.array([0, 0, *range(1, 11), 0])
+    for seed in range(20):
+        held = held_out(["a"] * 12 + ["b"], 0.3, seed, picture)
+        assert not held[[0, 1, 12]].any()
+        assert held.any()
+        assert not held_out(["a"] * 8, 0.5, seed, np.zeros(8, int)).any()
+
+
+def test_some_are_held_out_in_addition_to_the_share():
+    labels = ["a"] * 20 + ["b"] * 3
+    always, never = np.zeros((2, 23), np.bool_)
+    always[[0, 1, 20]] = True
+    never[2:10] = True
+    picture = np.arange(23)
+    picture[22], picture[1] = 20, 2  # Near-duplicates of one that is held out, and of one not.
+    for seed in range(5):
+        held = held_out(labels, 0.2, seed, picture, never, always)
+        assert np.flatnonzero(held[:3]).tolist() == [0]
+        assert np.flatnonzero(held[20:]).tolist() == [0, 2]
+        assert held[10:20].sum() == 2
+    assert not held_out(labels, 0, 0, picture, never, always).any()

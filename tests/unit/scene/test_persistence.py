@@ -8,8 +8,8 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
+from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.persistence import (
     DESCRIPTION,
     SCENE,

@@ -11,7 +11,7 @@ from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
 from supdocnade.scene import thumbnails
-from supdocnade.scene.held_out import HeldOutImage
+from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.thumbnails import (
     Thumbnails,
 )
