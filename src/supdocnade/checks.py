@@ -157,6 +157,18 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
+def same_setting(owner: Any, name: str, default: Any = MISSING) -> Any:
+    """Return a field with everything that is known about a setting of another class.
+
+    Parameters
+    ----------
+    default : if it differs from that of the other class.
+    """
+    (known,) = (each for each in fields(owner) if each.name == name)
+    default = known.default if default is MISSING else default
+    return field(default=default, metadata=known.metadata)
+
+
 def check_settings(settings: Any) -> dict[str, Any]:
     """Return the plain values of the fields that have conditions, or raise `InvalidArgument`.
 

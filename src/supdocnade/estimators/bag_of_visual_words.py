@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.checks import check_count
+from supdocnade.checks import check_count, document_settings
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
@@ -33,65 +33,13 @@ class SkippedImagesWarning(UserWarning):
     """Warning about images that could not be read and have no words."""
 
 
+@document_settings
 class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # type: ignore[misc]
     """Bag of visual words.
 
     Patches on a regular grid are described by dense SIFT, a pretrained network or both. Visual
     words are the centres of k-means on a sample of the descriptors. Words are counted per region of
     the image: of K words in all, column r · K + w counts visual word w in region r.
-
-    Parameters
-    ----------
-    n_words : int, default=240
-        Number of visual words, 2 to 100,000.
-    grid : (rows, columns), or a list of them, default=(2, 2)
-        Regions of the image; with a list (a pyramid) each patch is counted once per grid.
-    step : int, default=8
-        Pixels from one patch to the next.
-    patch_size : int, or a tuple of several, default=16
-        Pixels along a side of a patch, a multiple of four.
-    max_side : int, optional
-        Length in pixels to which the longest side of images is resized; None keeps their size.
-    n_jobs : int, optional
-        Number of workers as in joblib. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
-        An integer makes every result reproducible.
-    features : str or callable, default="sift"
-        Description of patches: "sift", the name of a network (`supdocnade features` lists and
-        imports networks), or a function. With a network, `step`, `patch_size`, `max_side`,
-        `contrast_percentile` and `upscale` affect only the SIFT words (`n_sift_words`), and
-        `encode` also returns features of the whole images (`global_features`). A function gets the
-        pixels of an image, (height, width, 3) uint8, and returns the descriptors of its patches,
-        (patches, D), their centres, (patches, 2), y and x in pixels, and their sides in pixels,
-        (patches,) or one number. It is called from several threads if `n_jobs` is not 1; of these
-        settings `max_side` and `upscale` determine its image, and the words cannot be saved.
-    n_nearest : int, default=1
-        Number of words of a patch, the nearest ones.
-    mirror : bool, default=False
-        Whether the words of the mirror image are counted, too, which needs `features="sift"`. An
-        image and its mirror image then have almost the same counts.
-    contrast_percentile : float, default=0
-        Patches with less contrast than this percentile of all patches get shorter descriptors.
-    n_sift_words : int, default=0
-        Maximum number of words for SIFT descriptors beside the words of a network or function. They
-        are counted in the same regions and numbered after the others. There are fewer if the images
-        have few different patches, and an image that is too narrow for a patch has none.
-    upscale : bool, default=True
-        Whether images smaller than `max_side` are enlarged.
-    sample_size : int, optional
-        Number of patches from which words are learned; None: 100,000, or 20 per word if that is
-        more.
-    n_examples : int, default=16
-        Maximum number of example patches per word.
-    on_error : {"raise", "skip"}, default="raise"
-        Treatment of images that cannot be read. With "skip" the row is empty, a
-        `SkippedImagesWarning` names the image, and `encode` lists it.
-    cache : path of a folder, optional
-        Stores the words of images by content, so that a killed run resumes.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where a network runs; "auto" uses a GPU if onnxruntime supports it. SIFT runs on the CPU.
-    verbose : int, default=0
-        Progress is printed if it is above 0.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from supdocnade.checks import check_settings, setting
+from supdocnade.checks import check_settings, same_setting, setting
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood import Activation
@@ -22,32 +22,51 @@ MAX_THREADS = 1024
 
 @dataclass(eq=False, repr=False)
 class DocNADESettings:
-    """Settings of `DocNADE`, which documents them; nothing is checked before `check`."""
+    """Settings of `DocNADE`; nothing is checked before `check`."""
 
-    n_topics: int = DocNADEConfig.n_topics
+    n_topics: int = same_setting(DocNADEConfig, "n_topics")
     _: KW_ONLY
-    output: str | Callable[[int], Any] = DocNADEConfig.output
-    tree: str = TrainerConfig.tree
-    activation: Activation = DocNADEConfig.activation
-    annotation_output: str = DocNADEConfig.annotation_output
-    annotation_weight: float = TrainerConfig.annotation_weight
-    global_dropout: float = TrainerConfig.global_dropout
-    optimizer: str = TrainerConfig.optimizer
-    learning_rate: float = TrainerConfig.learning_rate
-    schedule: str = TrainerConfig.schedule
-    batch_size: int = TrainerConfig.batch_size
-    max_epochs: int = TrainerConfig.max_epochs
-    clip_norm: float | None = TrainerConfig.clip_norm
-    early_stopping: bool = TrainerConfig.early_stopping
-    validation_fraction: float = TrainerConfig.validation_fraction
-    n_epochs_no_change: int = TrainerConfig.n_epochs_no_change
-    metric: str = TrainerConfig.metric
-    checkpoint: str | Path | None = None
-    backend: str = "auto"
-    device: str = setting("auto", choices=DEVICES)
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
+    output: str | Callable[[int], Any] = same_setting(DocNADEConfig, "output")
+    tree: str = same_setting(TrainerConfig, "tree")
+    activation: Activation = same_setting(DocNADEConfig, "activation")
+    annotation_output: str = same_setting(DocNADEConfig, "annotation_output")
+    annotation_weight: float = same_setting(TrainerConfig, "annotation_weight")
+    global_dropout: float = same_setting(TrainerConfig, "global_dropout")
+    optimizer: str = same_setting(TrainerConfig, "optimizer")
+    learning_rate: float = same_setting(TrainerConfig, "learning_rate")
+    schedule: str = same_setting(TrainerConfig, "schedule")
+    batch_size: int = same_setting(TrainerConfig, "batch_size")
+    max_epochs: int = same_setting(TrainerConfig, "max_epochs")
+    clip_norm: float | None = same_setting(TrainerConfig, "clip_norm")
+    early_stopping: bool = same_setting(TrainerConfig, "early_stopping")
+    validation_fraction: float = same_setting(TrainerConfig, "validation_fraction")
+    n_epochs_no_change: int = same_setting(TrainerConfig, "n_epochs_no_change")
+    metric: str = same_setting(TrainerConfig, "metric")
+    checkpoint: str | Path | None = setting(
+        None,
+        "`fit` writes its state there after every epoch and resumes from it if settings and data "
+        "are the same; otherwise it raises.",
+        kind="path of a folder",
+    )
+    backend: str = setting(
+        "auto",
+        'Implementation of the likelihood; on a CPU "cuda" means "auto".',
+        kind='{"auto", "cpu", "cuda", "vectorized", "reference"}',
+    )
+    device: str = setting(
+        "auto",
+        'Where `fit` trains; "auto": on a GPU, if there is one and enough to do. The precision of '
+        "products on a GPU follows `torch.set_float32_matmul_precision`. `partial_fit` and "
+        "inference use the CPU.",
+        choices=DEVICES,
+    )
+    n_jobs: int | None = setting(
+        None, "Threads; by default, torch's setting. The result does not depend on it.", kind="int"
+    )
+    random_state: Any = setting(
+        None, "An integer makes every result reproducible.", kind="int or RandomState"
+    )
+    verbose: int = setting(0, "Above 0: print a line per epoch.")
 
     def check(self) -> None:
         """Raise `InvalidArgument` if a setting of a fit is invalid."""
@@ -103,11 +122,18 @@ def _shared_values(settings: DocNADESettings, config: type[Any]) -> dict[str, An
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SupDocNADESettings(DocNADESettings):
-    """Settings of `SupDocNADE`, which documents them."""
+    """Settings of `SupDocNADE`."""
 
-    generative_weight: float = 1e-2
-    class_input: str = SupDocNADEConfig.class_input
-    class_weight: Mapping[Any, float] | str | None = None
+    generative_weight: float = same_setting(TrainerConfig, "generative_weight", default=1e-2)
+    class_input: str = same_setting(SupDocNADEConfig, "class_input")
+    class_weight: Mapping[Any, float] | str | None = setting(
+        None,
+        "Multiplies the class term of documents of each class; a class that a dict does not name "
+        "has weight 1. With several labels per document it multiplies the terms of documents that "
+        'have the label, and "balanced" is the number of documents without the label divided by '
+        "the number with it.",
+        kind='dict or "balanced"',
+    )
 
     def network_config(self, documents: Documents) -> SupDocNADEConfig:
         """Return the architecture of a network of documents."""

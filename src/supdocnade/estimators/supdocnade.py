@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from supdocnade.checks import check_choice, check_count
+from supdocnade.checks import check_choice, check_count, document_settings
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from supdocnade.model.network import SupDocNADENetwork
 
 
+@document_settings
 class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: ignore[misc]
     """A topic model of words, annotations and classes, trained for all three at once.
 
@@ -40,25 +41,6 @@ class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: igno
     class has a logistic output, p(c | v) = σ(d_c + U_c · h_y(v)), and the sum of the -log p of all
     labels that a document has or lacks takes the place of -log p(y | v). Single labels may be
     unknown (None, NaN or NA).
-
-    Parameters
-    ----------
-    generative_weight : float, default=1e-2
-        λ. It multiplies the **sum over the words** of a document, as in the paper: a document of
-        961 words weighs 961 times as much as one word.
-    class_input : {"visual", "all"}, default="visual"
-        Input of the class term in training: the words alone, as at test time, or words and
-        annotations, which is how the paper reads.
-    class_weight : dict, "balanced" or None, default=None
-        Multiplies the class term of documents of each class; a class that a dict does not name has
-        weight 1. With several labels per document it multiplies the terms of documents that have
-        the label, and "balanced" is the number of documents without the label divided by that of
-        those with it.
-    n_topics, output, tree, activation, annotation_output, annotation_weight, global_dropout, \
-optimizer, learning_rate, schedule, batch_size, max_epochs, clip_norm, \
-early_stopping, validation_fraction, n_epochs_no_change, metric, checkpoint, backend, device, \
-n_jobs, random_state, verbose
-        As in `DocNADE`.
 
     Attributes
     ----------

@@ -23,20 +23,33 @@ class DocNADEConfig:
     n_annotation_words: int = setting(0, least=0)
     """A, the number of annotations, which are predicted at test time. If they are words, their ids
     come after those of the visual words."""
-    n_topics: int = setting(200, least=1)
-    """H, the number of hidden units."""
-    output: str | Callable[[int], Any] = "tree"
-    """Form of p(word | hidden): "tree" (the paper's), "softmax" (its first equation), or a function
-    of K that returns a `WordOutput`."""
-    activation: Activation = "relu"
-    """g: "relu" (the paper's), "tanh", "sigmoid", or a function of a tensor."""
+    n_topics: int = setting(200, "H, the number of topics (hidden units).", least=1)
+    output: str | Callable[[int], Any] = setting(
+        "tree",
+        "Conditionals: a balanced tree of binary decisions with the words at its leaves, at a cost "
+        "of log K per word, or a softmax over all K words. Or a function of K that returns a "
+        "`WordOutput`, such as a class derived from it.",
+        kind='{"tree", "softmax"} or callable',
+    )
+    activation: Activation = setting(
+        "relu",
+        "g, the activation of the topics, or a differentiable function from a torch tensor to one "
+        "of the same shape, element by element. A model with a function for `output` or "
+        "`activation` trains in plain torch, on the CPU unless `device` says otherwise, and cannot "
+        "be saved.",
+        kind='{"relu", "tanh", "sigmoid"} or callable',
+    )
     init_scale: float = setting(0.01, least=0)
     """Initial standard deviation of W, V and G; sums over long documents must stay small."""
     n_global_features: int = setting(0, least=0)
     """F, the number of dense features of a document beside its words."""
-    annotation_output: str = setting("words", choices=ANNOTATION_OUTPUTS)
-    """Form of p(annotation | v): annotations are "words" of the joint vocabulary (the paper's), or
-    no words, with one logistic output each ("sigmoid")."""
+    annotation_output: str = setting(
+        "words",
+        "Annotations are words of the joint vocabulary, as in the paper, or no words: then each "
+        "has a logistic output on the topic features, p(a | v) = σ(e_a + T_a · h_y(v)). A document "
+        "with unknown annotations has no loss for them.",
+        choices=ANNOTATION_OUTPUTS,
+    )
 
     def __post_init__(self) -> None:
         for name, value in check_settings(self).items():
@@ -62,9 +75,12 @@ class SupDocNADEConfig(DocNADEConfig):
 
     n_classes: int = setting(least=1)
     """C, the number of classes."""
-    class_input: str = setting("visual", choices=CLASS_INPUTS)
-    """Words that predict the class in training: "visual" words only, as at test time, or "all"
-    words including annotations, which is the literal reading of the paper."""
+    class_input: str = setting(
+        "visual",
+        "Input of the class term in training: the words alone, as at test time, or words and "
+        "annotations, which is how the paper reads.",
+        choices=CLASS_INPUTS,
+    )
     class_output: str = setting("softmax", choices=CLASS_OUTPUTS)
     """Form of p(y | v): a document has one class ("softmax", the paper's), or several labels, with
     one logistic output each ("sigmoid")."""

@@ -23,36 +23,62 @@ METRICS = {
 class TrainerConfig:
     """Settings of a training run; with the corpus, they determine its result bit for bit."""
 
-    generative_weight: float = setting(1.0, least=0)
-    """λ: multiplies the sum over all words of a document of -log p(v_i | v_<i)."""
-    annotation_weight: float = setting(1.0, least=0)
-    """Weight of an annotation word relative to a visual word in that sum; 1 in the paper. If
-    annotations are no words, the factor of their term in the objective."""
-    global_dropout: float = setting(0.5, least=0, below=1)
-    """Probability with which an update ignores a global feature of a document."""
-    tree: str = setting("random", choices=TREES)
-    """How the words are assigned to the leaves of the tree: at random (the paper's), or so that
-    words of the same documents share subtrees."""
-    optimizer: str = setting("adam", choices=OPTIMIZERS)
-    """"adam", or "sgd" as in the paper."""
-    learning_rate: float = setting(3e-4, above=0)
-    schedule: str = setting("cosine", choices=SCHEDULES)
-    """"cosine", down to zero at `max_epochs`, or "constant"."""
-    batch_size: int = setting(64, least=1)
-    """Documents per update."""
-    max_epochs: int = setting(60, least=0)
-    stop_after: int | None = setting(None, least=1)
-    """End the run after this many epochs of the schedule; None runs all of them."""
-    clip_norm: float | None = setting(None, above=0)
-    """Gradients with a larger norm are scaled down to this one."""
-    early_stopping: bool = False
-    """Stop when `metric` on the validation set stops improving, and keep the best epoch."""
-    validation_fraction: float = setting(0.1, above=0, most=1)
-    """Share of the documents of every class in the validation set."""
-    n_epochs_no_change: int = setting(10, least=1)
-    """Epochs without improvement before early stopping."""
-    metric: str = setting("loss", choices=tuple(METRICS))
-    """Metric for early stopping, one of `METRICS`."""
+    generative_weight: float = setting(
+        1.0,
+        "λ. It multiplies the **sum over the words** of a document, as in the paper: a document of "
+        "961 words weighs 961 times as much as one word.",
+        least=0,
+    )
+    annotation_weight: float = setting(
+        1.0,
+        "Weight of an annotation relative to a word in the objective; 1 in the paper. With "
+        '`annotation_output="sigmoid"` the factor of Σ_a -log p(t_a | v), the sum over all '
+        "annotations a document has or lacks: at 1 they count as the class does.",
+        least=0,
+    )
+    global_dropout: float = setting(
+        0.5,
+        "Probability with which an update ignores a global feature of a document; used only if "
+        "`fit` is given global features.",
+        least=0,
+        below=1,
+    )
+    tree: str = setting(
+        "random",
+        "Leaves of the words in the tree: at random, as in the paper, or so that words of the same "
+        "documents share subtrees, which lowers the perplexity of texts. Other outputs ignore it.",
+        choices=TREES,
+    )
+    optimizer: str = setting("adam", "Adam, or plain SGD as in the paper.", choices=OPTIMIZERS)
+    learning_rate: float = setting(3e-4, "Learning rate of the optimizer.", above=0)
+    schedule: str = setting(
+        "cosine", "The learning rate falls to zero at `max_epochs`, or stays.", choices=SCHEDULES
+    )
+    batch_size: int = setting(64, "Documents per update.", least=1)
+    max_epochs: int = setting(60, "Maximum number of passes over the documents.", least=0)
+    stop_after: int | None = setting(
+        None, "End the run after this many epochs of the schedule; by default, after all.", least=1
+    )
+    clip_norm: float | None = setting(
+        None, "Gradients with a larger norm are scaled down to this one.", above=0
+    )
+    early_stopping: bool = setting(
+        False,
+        "Hold a part of the documents out, stop when `metric` on it stops improving, and keep the "
+        "best epoch.",
+    )
+    validation_fraction: float = setting(
+        0.1, "Share of the documents of every class that is held out.", above=0, most=1
+    )
+    n_epochs_no_change: int = setting(
+        10, "Epochs without improvement before early stopping.", least=1
+    )
+    metric: str = setting(
+        "loss",
+        "Metric of early stopping, as far as the model has it: the mean average precision is that "
+        "of several labels per document, the F-measure that of annotations.",
+        choices=tuple(METRICS),
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:

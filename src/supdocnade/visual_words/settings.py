@@ -20,28 +20,87 @@ from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
 
 @dataclass(eq=False, repr=False)
 class VisualWordSettings:
-    """Settings of `BagOfVisualWords`, which documents them; nothing is checked before `check`."""
+    """Settings of `BagOfVisualWords`; nothing is checked before `check`."""
 
-    n_words: int = setting(240, least=2)
-    grid: Grid | Sequence[Grid] = (2, 2)
-    step: int = 8
-    patch_size: int | Sequence[int] = 16
-    max_side: int | None = None
-    n_jobs: int | None = None
-    random_state: Any = None
+    n_words: int = setting(240, "Number of visual words, 2 to 100,000.", least=2)
+    grid: Grid | Sequence[Grid] = setting(
+        (2, 2),
+        "Regions of the image; with a list (a pyramid) each patch is counted once per grid.",
+        kind="(rows, columns), or a list of them",
+    )
+    step: int = setting(8, "Pixels from one patch to the next.")
+    patch_size: int | Sequence[int] = setting(
+        16, "Pixels along a side of a patch, a multiple of four.", kind="int, or a tuple of several"
+    )
+    max_side: int | None = setting(
+        None,
+        "Length in pixels to which the longest side of images is resized; by default, they keep "
+        "their size.",
+    )
+    n_jobs: int | None = setting(
+        None, "Number of workers as in joblib. The result does not depend on it."
+    )
+    random_state: Any = setting(
+        None, "An integer makes every result reproducible.", kind="int or RandomState"
+    )
     _: KW_ONLY
-    features: str | PatchFunction = "sift"
-    n_nearest: int = setting(1, least=1)
-    mirror: bool = False
-    contrast_percentile: float = setting(0.0, least=0, most=100)
-    n_sift_words: int = setting(0, least=0)
-    upscale: bool = True
-    sample_size: int | None = None
-    n_examples: int = setting(16, least=0)
-    on_error: str = setting("raise", choices=("raise", "skip"))
-    cache: str | Path | None = None
-    device: str = setting("auto", choices=DEVICES)
-    verbose: int = 0
+    features: str | PatchFunction = setting(
+        "sift",
+        'Description of patches: "sift", the name of a network (`supdocnade features` lists and '
+        "imports networks), or a function. With a network, `step`, `patch_size`, `max_side`, "
+        "`contrast_percentile` and `upscale` affect only the SIFT words (`n_sift_words`), and "
+        "`encode` also returns features of the whole images (`global_features`). A function gets "
+        "the pixels of an image, (height, width, 3) uint8, and returns the descriptors of its "
+        "patches, (patches, D), their centres, (patches, 2), y and x in pixels, and their sides in "
+        "pixels, (patches,) or one number. It is called from several threads if `n_jobs` is not 1; "
+        "of these settings `max_side` and `upscale` determine its image, and the words cannot be "
+        "saved.",
+        kind="str or callable",
+    )
+    n_nearest: int = setting(1, "Number of nearest visual words assigned to each patch.", least=1)
+    mirror: bool = setting(
+        False,
+        'Whether the words of the mirror image are counted, too, which needs `features="sift"`. An '
+        "image and its mirror image then have almost the same counts.",
+    )
+    contrast_percentile: float = setting(
+        0.0,
+        "Patches with less contrast than this percentile of all patches get shorter descriptors.",
+        least=0,
+        most=100,
+    )
+    n_sift_words: int = setting(
+        0,
+        "Maximum number of words for SIFT descriptors beside the words of a network or function. "
+        "They are counted in the same regions and numbered after the others. There are fewer if "
+        "the images have few different patches, and an image that is too narrow for a patch has "
+        "none.",
+        least=0,
+    )
+    upscale: bool = setting(True, "Whether images smaller than `max_side` are enlarged.")
+    sample_size: int | None = setting(
+        None,
+        "Number of patches from which words are learned; by default 100,000, or 20 per word if "
+        "that is more.",
+    )
+    n_examples: int = setting(16, "Maximum number of example patches per word.", least=0)
+    on_error: str = setting(
+        "raise",
+        'Treatment of images that cannot be read. With "skip" the row is empty, a '
+        "`SkippedImagesWarning` names the image, and `encode` lists it.",
+        choices=("raise", "skip"),
+    )
+    cache: str | Path | None = setting(
+        None,
+        "Stores the words of images by content, so that a killed run resumes.",
+        kind="path of a folder",
+    )
+    device: str = setting(
+        "auto",
+        'Where a network runs; "auto" uses a GPU if onnxruntime supports it. SIFT runs on the CPU.',
+        choices=DEVICES,
+    )
+    verbose: int = setting(0, "Progress is printed if it is above 0.")
 
     def check(self) -> tuple[SIFTDescriber, Regions]:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""

@@ -141,7 +141,7 @@ def test_settings_that_were_changed_after_the_fit_do_not_change_the_model(tmp_pa
 
 
 def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path, scenes):
-    model = fitted(scenes).set_params(n_topics="many", checkpoint=object)
+    model = fitted(scenes).set_params(checkpoint=object)
     model.network_.word_embedding.data[0, 0] = np.nan
     with pytest.raises(
         InvalidArgument,
