@@ -65,17 +65,6 @@ def test_without_a_terminal_lines_show_stages_and_minutes(monkeypatch, capsys, s
     assert shown == (sorted(stages + minutes) if stage_lines else minutes)
 
 
-def test_stages_add_up_to_the_whole_time(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(console.time, "perf_counter", lambda: now[0])
-    with ProgressBars() as progress:
-        for at, stage in ((1, "words"), (2, "words"), (5, "learning"), (6, "words")):
-            now[0] = at
-            progress(stage, 0, 1)
-        now[0] = 8
-    assert progress.seconds == {"words": 5 + 2, "learning": 1}
-
-
 @pytest.mark.parametrize("quiet", [False, True])
 def test_warnings_are_printed_as_notes(capsys, quiet):
     with console.print_warnings(quiet=quiet):

@@ -55,24 +55,6 @@ def stored(folder):
     return {path.name: path.read_bytes() for path in (folder / "scenes.index").iterdir()}
 
 
-@pytest.mark.parametrize(
-    ("places", "named"),
-    [
-        (["tow"], "tow must be a place of photographs, but it does not exist"),
-        (["one", "tow"], "tow must be a place of photographs, but it does not exist"),
-        (["one", "empty"], "empty must hold photographs, got none"),
-        (["one", "tow.jpg"], "tow.jpg must be a place of photographs, but it does not exist"),
-        (["one", "tow.txt"], "tow.txt"),
-    ],
-)
-def test_a_place_that_does_not_exist_changes_nothing(indexed, places, named):
-    before = stored(indexed)
-    done = supdocnade("index", indexed / "scenes", *(indexed / place for place in places))
-    assert (done.code, done.out) == (1, "")
-    assert named in done.err
-    assert stored(indexed) == before
-
-
 def test_an_index_is_not_replaced_by_an_empty_one(indexed):
     before = stored(indexed)
     for name in ("one", "two"):

@@ -69,25 +69,6 @@ def test_photographs_unlike_those_of_training_get_no_sidecar(tmp_path):
     assert sidecars.summary() == f"wrote 0 sidecars, {unlike}"
 
 
-def test_keywords_have_the_spelling_of_the_training_photographs(tmp_path):
-    spellings = {"strasse": "Straße", "new york": "New York"}
-    record, path = tmp_path / "record", tmp_path / "a.jpg.xmp"
-    sidecars = Sidecars(
-        spellings=spellings,
-        thresholds={"strasse": 0.9, "new york": 0.9, "sea": 0.95},
-        with_label=True,
-        record=record,
-    )
-    given = prediction(tmp_path / "a.jpg", label="new_york", tags=("strasse", "new york", "sea"))
-    assert sidecars.keywords_of(given) == ["new_york", "Straße"]
-    sidecars = Sidecars(spellings=spellings, record=record)
-    message = sidecars.write(given)
-    assert message == f"wrote {path}: Straße, New York, sea"
-    assert read_keywords(path.read_bytes()) == ["Straße", "New York", "sea"]
-    assert sidecars.write(given) == ""
-    assert list(undo_sidecars(record)) == [f"deleted {path}"]
-
-
 def test_keywords_that_the_photograph_has_elsewhere_are_not_written(tmp_path):
     photo, stem, full = (tmp_path / name for name in ("a.jpg", "a.xmp", "a.jpg.xmp"))
     iptc = iptc_segment(((2, 25), b"Sand"))

@@ -98,25 +98,6 @@ def test_keys_are_stored_if_they_are_given(corpus):
         corpus.append(PARTS, keys=["f00"])
 
 
-def test_an_append_writes_no_more_after_many_shards(tmp_path, monkeypatch):
-    """The bytes that are read and written do not depend on the number of shards."""
-    corpus = Corpus.create(tmp_path / "corpus", n_words=2)
-    path = corpus.folder / "manifest.jsonl"
-    sizes = []
-    for _ in range(30):
-        corpus.append(np.ones((1, 2)))
-        sizes.append(path.stat().st_size)
-    assert len(set(np.diff(sizes))) == 1
-
-    def forbid(*_):
-        raise AssertionError("the whole manifest is read or written")
-
-    monkeypatch.setattr(disk, "read_manifest", forbid)
-    monkeypatch.setattr(disk, "write_manifest", forbid)
-    corpus.append(np.ones((1, 2)))
-    assert len(corpus) == 31
-
-
 def test_the_fingerprint_sees_contents_and_order(tmp_path):
     def fingerprint(*parts, **options):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
@@ -234,15 +215,6 @@ def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
     assert {path.name for path in corpus.folder.iterdir()} == before
     assert len(Corpus.open(corpus.folder, verify=True)) == len(corpus) == 8
     corpus.append(WHOLE)
-    assert len(Corpus.open(corpus.folder, verify=True)) == 12
-
-
-def test_leftovers_of_a_killed_append_are_replaced(corpus):
-    for part in ("ids.npy", "offsets.npy", "counts.npy", "json"):
-        (corpus.folder / f"shard-00003.{part}").write_bytes(b"half of")
-    assert len(Corpus.open(corpus.folder, verify=True)) == 8
-    corpus.append(WHOLE)
-    assert not (corpus.folder / "shard-00003.counts.npy").exists()
     assert len(Corpus.open(corpus.folder, verify=True)) == 12
 
 

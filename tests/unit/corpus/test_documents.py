@@ -48,15 +48,6 @@ def test_unknown_annotations_leave_no_tokens():
     assert corpus.tokens.ids_N.tolist() == [0, 1, 0]
 
 
-def test_taking_documents(corpus):
-    taken = corpus.take([2, 0, 2])
-    assert taken.tokens.ids_N.tolist() == [1, 1, 1, 2, 3, 4, 0, 0, 2, 3, 1, 1, 1, 2, 3, 4]
-    assert taken.label_B.tolist() == [0, 1, 0]
-    assert taken.document_weight_B.tolist() == [0.5, 1, 0.5]
-    assert taken.size_B.tolist() == [5.5, 4.0, 5.5]
-    assert corpus.take([0, 1, 2]).fingerprint() == corpus.fingerprint()
-
-
 def test_global_features_follow_their_documents():
     features = np.arange(6).reshape(3, 2)
     corpus = Documents.from_counts([[1], [2], [3]], global_features=features)

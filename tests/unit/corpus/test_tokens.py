@@ -81,12 +81,3 @@ def test_the_fingerprint_sees_every_part(pair):
     ]
     assert len({other.fingerprint() for other in others}) == len(others)
     assert ours.take(np.arange(40)).fingerprint() == ours.fingerprint()
-
-
-def test_documents_without_tags_need_no_joining(tmp_path):
-    corpus = Corpus.create(tmp_path / "corpus", n_words=12)
-    corpus.append(COUNTS)
-    documents = Documents.from_counts(corpus, annotations=sparse.csr_array((40, 5)))
-    assert documents.tokens.annotations is None
-    assert documents.n_annotation_words == 5
-    assert not documents.annotation_presence().any()

@@ -39,16 +39,6 @@ def test_the_archive_is_small_and_holds_different_scenes_of_every_class():
     assert sum(len(labels) > 1 for labels in holders.values()) >= 15
 
 
-def test_scenes_are_chosen_by_class_and_number():
-    some = drawn_scenes(3, classes=("village", "coast"))
-    later = drawn_scenes(2, first=1, classes=("coast",))
-    assert [scene.label for scene in some] == ["village"] * 3 + ["coast"] * 3
-    assert some[0].image.shape == (192, 256, 3)
-    for scene, other in zip(later, some[4:], strict=True):
-        np.testing.assert_array_equal(scene.image, other.image)
-        assert scene.tags == other.tags
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,6 +1,5 @@
 """The reference pages, for docstrings and commands as they are written in the package."""
 
-import pytest
 from docs import reference_pages as pages
 
 from supdocnade import SupDocNADE
@@ -58,12 +57,3 @@ def test_help_texts_keep_their_examples():
         *("", r"Take &lt;class&gt;/\*.jpg, see `a_b`."),
         *("", "```text", "one --two", "three", "```"),
     ]
-
-
-@pytest.mark.parametrize("command", ["train", "predict", "serve"])
-def test_the_page_of_commands_has_every_option(command):
-    text = "\n".join(pages.describe_commands())
-    section = text.partition(f"\n## {command}\n")[2].partition("\n## ")[0]
-    assert f"```text\nsupdocnade {command} " in section
-    assert "| `-q`, `--quiet` | Show no progress and no notes, only errors. |" in section
-    assert "| `--debug` |" in section

@@ -12,7 +12,6 @@ from tests.textures import stripes, write_images
 from supdocnade import BagOfVisualWords, SceneModel, SkippedImagesWarning
 from supdocnade.errors import (
     InvalidArgument,
-    StorageError,
     UnreadableImage,
 )
 from supdocnade.estimators.bag_of_visual_words import words_of
@@ -185,18 +184,6 @@ def test_workers_and_the_cache_do_not_change_what_a_network_finds(network, tmp_p
         found = two.encode(COLORED)
         assert (found.counts != first.counts).nnz == 0
         np.testing.assert_array_equal(found.global_features, first.global_features)
-
-
-def test_words_of_a_network_are_stored_without_it(network, tmp_path):
-    bag = BagOfVisualWords(features=network, n_nearest=3, **SETTINGS).fit(COLORED)
-    bag.save(tmp_path / "words")
-    loaded = BagOfVisualWords.load(tmp_path / "words")
-    assert (loaded.transform(COLORED) != bag.transform(COLORED)).nnz == 0
-    (tmp_path / "networks/tiny/tiny.onnx").unlink()
-    loaded = BagOfVisualWords.load(tmp_path / "words")
-    np.testing.assert_array_equal(loaded.example_patches(1), bag.example_patches(1))
-    with pytest.raises(StorageError, match=r"tiny\.onnx cannot be read"):
-        loaded.transform(COLORED)
 
 
 @pytest.mark.parametrize("features", ["network", mean_colors_of_cells])

@@ -172,21 +172,6 @@ def test_the_width_and_names_of_words_are_checked(tmp_path, corpus, labels):
 
 
 @pytest.mark.parametrize(
-    ("y", "options", "message"),
-    [
-        (["a", "b"], {}, r"y must have a label or None for each of the 90 documents .* got 2"),
-        (None, {"sample_weight": np.ones(3)}, r"sample_weight.*shape"),
-        (None, {"sample_weight": -np.ones(N)}, r"sample_weight must not be negative"),
-        (None, {"annotations": np.ones((3, 2))}, r"annotations must have shape \(90,\)"),
-    ],
-)
-def test_bad_input_gets_one_sentence(corpus, labels, y, options, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        SupDocNADE(**FAST).fit(corpus, labels if y is None else y, **options)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("y", "got"),
     [
         (np.eye(3, dtype=int), r"shape \(3, 3\)"),

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.model_selection import cross_val_score
 from tests.planted_corpus import global_features, scene_corpus
 
-from supdocnade import Corpus, DocNADE, SupDocNADE, make_annotation_scorer
+from supdocnade import DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.errors import InvalidArgument
 
 FAST = {"n_topics": 8, "learning_rate": 0.02, "max_epochs": 10, "batch_size": 20, "random_state": 0}
@@ -99,30 +99,6 @@ def test_docnade_is_conditioned_on_the_features():
     assert model.score(X, global_features=FEATURES) > plain.score(X)
 
 
-def test_a_corpus_on_disk_takes_an_array_of_features(tmp_path, monkeypatch, model):
-    monkeypatch.setattr(Corpus.blocks, "__defaults__", (50,))
-    corpus = Corpus.create(tmp_path / "corpus", n_words=12)
-    for rows in np.array_split(np.arange(80), 3):
-        corpus.append(X[rows])
-    corpus = Corpus.open(corpus.folder)
-    stored = SupDocNADE(**FAST).fit(corpus, LABELS, **OTHERS)
-    assert_same_bits(
-        predictions(stored, corpus, LABELS, global_features=FEATURES),
-        predictions(model, X, LABELS, global_features=FEATURES),
-    )
-
-
-def test_passes_over_parts_of_the_documents():
-    model = SupDocNADE(**FAST)
-    for _ in range(10):
-        for rows in np.array_split(np.arange(80), 2):
-            model.partial_fit(
-                X[rows], LABELS[rows], classes=range(4), annotations=TAGS[rows],
-                global_features=FEATURES[rows],
-            )  # fmt: skip
-    assert model.score(X, LABELS, global_features=FEATURES) > 0.95
-
-
 def test_a_stopped_fit_resumes_and_refuses_other_features(tmp_path, model):
     options = {**FAST, "checkpoint": tmp_path / "run"}
     resumed = SupDocNADE(**options).fit(X, LABELS, **OTHERS)
@@ -205,15 +181,6 @@ def test_unknown_annotations_have_no_loss():
     np.testing.assert_array_equal(*(model.annotation_proba(X) for model in models))
     absent = DocNADE(**LOGISTIC).fit(X, annotations=np.where(known[:, None], TAGS, 0))
     assert absent.annotation_proba(X).mean() < models[0].annotation_proba(X).mean()
-
-
-def test_passes_without_annotations_leave_the_logistic_outputs():
-    model = DocNADE(**LOGISTIC).partial_fit(X, annotations=TAGS)
-    before = model.network_.tag_weight.detach().clone()
-    model.set_params(annotation_output="words", optimizer="sgd").partial_fit(X)
-    assert (model.network_.tag_weight == before).all()
-    model.partial_fit(X, annotations=TAGS)
-    assert (model.network_.tag_weight != before).any()
 
 
 def test_early_stopping_by_the_annotations():

@@ -12,7 +12,6 @@ from supdocnade.estimators.text_model import (
     count_words,
     read_topics,
     split_texts,
-    topic_quality,
 )
 from supdocnade.folders.texts import Texts
 from supdocnade.storage import load_arrays, save_arrays
@@ -107,15 +106,6 @@ def test_ngrams_stop_words_and_limits():
     assert counts.toarray().tolist() == [[1, 1, 1], [1, 1, 1], [0, 0, 0]]
     with pytest.raises(InvalidArgument, match=r"the texts cannot be counted: .*vocabulary"):
         count_words(["the"], settings)
-
-
-def test_quality_of_words(model):
-    counts = model.count(["waves sand", "waves sand", "oak fern", "oak fern"])
-    pair = tuple(each for each in ("waves", "sand"))
-    words = [[type(model.words[0][0])(word, 1.0) for word in pair]] * 2
-    coherence, diversity = topic_quality(words, model.vocabulary, counts)
-    assert coherence.tolist() == [1.0, 1.0]
-    assert diversity == 0.5
 
 
 def test_other_folders_are_not_overwritten(model, tmp_path):

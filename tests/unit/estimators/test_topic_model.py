@@ -165,20 +165,6 @@ def test_partial_fit_uses_the_cpu_also_when_fit_would_use_a_gpu(X):
     np.testing.assert_array_equal(there.components_, here.components_)
 
 
-def test_documents_of_weight_zero_have_no_effect(X, scenes):
-    weight = np.ones(80)
-    weight[40:] = 0
-    # With λ = 0 the second half matters by its labels alone, and these weigh nothing.
-    same = {**FAST, "generative_weight": 0.0}
-    labels = scenes.labels.copy()
-    labels[40:] = scenes.labels[:40]
-    weighted = SupDocNADE(**same).fit(X, labels, sample_weight=weight)
-    changed = labels.copy()
-    changed[40:] = labels[40:][::-1]
-    again = SupDocNADE(**same).fit(X, changed, sample_weight=weight)
-    np.testing.assert_array_equal(weighted.predict_proba(X), again.predict_proba(X))
-
-
 def test_topics_can_be_read(model, X):
     n_joint = 40 + model.n_annotations_
     assert model.components_.shape == (8, n_joint)

@@ -82,12 +82,3 @@ def test_damaged_sidecars_are_named(photographs):
     Image.fromarray(stripes(0)).save(photographs[0], xmp=b"no XML")
     assert "XMP in " in read_tags(photographs)[1][-1]
     assert ", and 1 more." in read_tags(photographs)[1][-1]
-
-
-def test_metadata_comes_before_keywords(photographs, tmp_path):
-    (tmp_path / "tags.tsv").write_text("sea/1.jpg\tsky\nsea/4.jpg\t\n")
-    found = scan_folder(tmp_path)
-    tags = [record.tags for record in found.records]
-    assert tags == [None, ("sky",), ("embedded", "two words"), ("stem",), ()]
-    assert len(found.notes) == 1
-    assert found.passed_over == {}

@@ -139,21 +139,6 @@ def test_paths_outside_the_folder_are_errors(tmp_path, name):
         read_metadata(file)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("metadata.jsonl", '{"file_name": "a.jpg", "label": ["sea", "sky"]}'),
-        ("metadata.jsonl", '{"file_name": "a.jpg", "label": ["sea"]}'),
-        ("metadata.csv", "file_name,label\na.jpg,sea|sky"),
-        ("metadata.csv", "file_name,label\na.jpg,|"),
-    ],
-)
-def test_several_names_as_label_are_refused(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(StorageError, match=r"line \d: expected one class as label \(several names"):
-        read_metadata(tmp_path / name)
-
-
 def test_only_one_metadata_file_is_allowed(tmp_path):
     assert find_metadata(tmp_path, []) is None
     assert find_metadata(tmp_path, ["tags.tsv"]) == str(tmp_path / "tags.tsv")

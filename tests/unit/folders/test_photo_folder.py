@@ -152,16 +152,6 @@ def test_names_match_with_backslashes_and_other_unicode_composition(tmp_path):
         read_folder(tmp_path)
 
 
-def test_lines_must_name_photographs(tmp_path):
-    write_files(tmp_path, "sea/a.jpg", "sea/notes.txt")
-    for name, reason in (("sea/b.jpg", "does not exist"), ("sea/notes.txt", "is no photograph")):
-        (tmp_path / "tags.tsv").write_text(f"sea/a.jpg\tsky\n{name}\tsky\n")
-        with pytest.raises(
-            StorageError, match=rf"tags\.tsv, line 2 names {name}, which {reason}\."
-        ):
-            read_folder(tmp_path)
-
-
 def test_folders_without_photographs_are_errors(tmp_path):
     with pytest.raises(StorageError, match=r"none cannot be read: No such file"):
         read_folder(tmp_path / "none")

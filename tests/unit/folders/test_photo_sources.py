@@ -9,7 +9,6 @@ from supdocnade.folders.photo_sources import (
     expand_pattern,
     find_sources,
     folder_of_place,
-    kind_of_place,
     scan_photographs,
 )
 from supdocnade.images.source import read_source, source_name
@@ -123,22 +122,6 @@ def test_a_pattern_must_stand_for_files(tmp_path):
         scan_photographs(f"{tmp_path}/p-{{1..2}}.tar")
     (tmp_path / "p-{1..2}.tar").touch()
     assert expand_pattern(f"{tmp_path}/p-{{1..2}}.tar") == [f"{tmp_path}/p-{{1..2}}.tar"]
-
-
-def test_kinds_of_places(tmp_path):
-    (tmp_path / "folder.tar").mkdir()
-    expected = {
-        tmp_path: "folder",
-        tmp_path / "folder.tar": "folder",
-        "photos.TAR": "tar",
-        "s3://bucket/photos.tar": "tar",
-        "train.txt": "list",
-        "s3://bucket/photos": "folder",
-        "s3://bucket/a.JPG": "photograph",
-        "a.jpg": "photograph",
-        "missing": "photograph",
-    }
-    assert {place: kind_of_place(place) for place in expected} == expected
 
 
 def test_names_of_a_folder_are_relative_to_it(folder):

@@ -1,5 +1,4 @@
 import csv
-import json
 
 import pytest
 
@@ -27,15 +26,6 @@ def test_sub_folders_are_labels_if_there_are_several(tmp_path):
 
 def test_a_single_sub_folder_is_no_label(tmp_path):
     assert read_texts(write(tmp_path, all__1="a", all__2="b")).labels == [None, None]
-
-
-def test_jsonl_with_fields_of_other_names(tmp_path):
-    path = tmp_path / "a.jsonl"
-    rows = [{"body": "a b", "section": "x"}, {"body": "", "section": None}, {"body": "c"}]
-    path.write_text("\n\n".join(map(json.dumps, rows)), encoding="utf-8-sig")
-    found = read_texts(path, "body", "section")
-    assert found == Texts(["line 1", "line 3", "line 5"], ["a b", "", "c"], ["x", None, None])
-    assert read_texts(path, "body").labels == [None] * 3
 
 
 def test_a_label_may_be_a_whole_number(tmp_path):

@@ -3,7 +3,6 @@ import pytest
 from supdocnade.folders.xmp_packet import (
     UnusableXMP,
     add_keywords,
-    missing_keywords,
     new_packet,
     read_keywords,
     remove_keywords,
@@ -88,16 +87,6 @@ def test_keywords_also_go_into_the_hierarchical_subject():
 def test_unusable_files_are_errors(content):
     with pytest.raises(UnusableXMP):
         add_keywords(content, ["sky"])
-
-
-@pytest.mark.parametrize("existing", ["Sky", "SKY", "Nature|Sky"])
-def test_existing_keywords_are_compared_without_case(existing):
-    inside = (
-        f"<lr:hierarchicalSubject><r:Bag><r:li>{existing}</r:li></r:Bag></lr:hierarchicalSubject>"
-    )
-    content = sidecar(inside)
-    assert missing_keywords(content, ["sky", "sea"]) == ["sea"]
-    assert add_keywords(content, ["sky"]) == content
 
 
 def test_predicted_keywords_are_marked_and_not_added_again_after_someone_removed_them():

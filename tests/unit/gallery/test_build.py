@@ -1,6 +1,5 @@
 import os
 import shutil
-import sqlite3
 
 import pytest
 from tests.serving import build_index, photograph
@@ -195,25 +194,6 @@ def test_a_full_disk_leaves_an_index(tmp_path, fitted, monkeypatch, start_over):
     assert contents(Gallery.load(tmp_path / "index", fitted)) == before
     gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index", start_over=start_over)
     assert len(gallery) == 48
-
-
-@pytest.mark.parametrize("damage", ["cut", "text", "format"])
-def test_an_index_that_cannot_be_read_is_made_again_if_asked(tmp_path, fitted, damage):
-    gallery, photos = build_index(tmp_path)
-    before = contents(gallery)
-    del gallery
-    path = tmp_path / "index" / NAME
-    if damage == "format":
-        connection = sqlite3.connect(path)
-        connection.execute("PRAGMA user_version = 2")
-        connection.close()
-    else:
-        path.write_bytes(path.read_bytes()[:40_000] if damage == "cut" else b"text" * 100)
-    for build_again in (Gallery.load, lambda index, fitted: build_gallery(fitted, photos, index)):
-        with pytest.raises(StorageError, match="index --replace makes it again"):
-            build_again(tmp_path / "index", fitted)
-    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index", start_over=True)
-    assert contents(gallery) == before
 
 
 def test_an_index_has_one_writer_at_a_time(tmp_path, fitted):

@@ -17,17 +17,6 @@ def topics(gallery):
     return np.stack([gallery.topics(number) for number in range(len(gallery))])
 
 
-def test_an_index_holds_what_the_model_says(gallery):
-    assert len(gallery) == 24
-    files = [photograph(int(gallery.name(number)[-6:-4])) for number in range(24)]
-    assert np.array_equal(topics(gallery), small_model().transform(files))
-    for row, said in enumerate(small_model().iter_predictions(files)):
-        label, probability = gallery.label(row)
-        assert label == said.label
-        assert probability == pytest.approx(said.probability, rel=1e-6)
-        assert dict(gallery.tags(row)) == pytest.approx(dict(said.tags), rel=1e-6)
-
-
 def test_the_nearest_are_the_nearest(gallery):
     topics_NH = topics(gallery).astype(np.float64)
     found = gallery.nearest(gallery.topics(7), 24)
@@ -85,15 +74,6 @@ def test_a_whole_word_is_preferred_to_a_longer_one():
     assert _having_word(names, "sea") == [0, 1, 3]
     assert _having_word(names, "wat") == [1]
     assert _having_word(names, "eep") == []
-
-
-def test_counts_are_those_of_the_photographs(gallery):
-    rows, _ = gallery.search(words="coast")
-    counts = gallery.count_tags(rows)
-    assert counts == sorted(counts, key=lambda each: -each[1])
-    for tag, count in counts:
-        assert count == sum(tag in dict(gallery.tags(row)) for row in rows)
-    assert sum(count for _, count in gallery.count_classes(rows)) == len(rows)
 
 
 def test_small_copies_are_those_of_the_photographs(gallery):

@@ -1,7 +1,6 @@
 """One path from any image to its grey levels, and one sentence for what is none."""
 
 import io
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,6 @@ from supdocnade.images.decode import (
     decode,
     decode_with_color,
     encode,
-    ignore_pillow_warnings,
     image_size,
     read_embedded_keywords,
     write_image,
@@ -340,26 +338,6 @@ def test_the_ending_chooses_the_format(tmp_path, colors):
 def test_other_arrays_are_refused(image):
     with pytest.raises(InvalidArgument, match="image must be uint8"):
         encode(image)
-
-
-def test_only_warnings_of_pillow_are_ignored_until_the_last_thread_leaves():
-    def warn_as(module):
-        warnings.warn_explicit("odd metadata", UserWarning, "file.py", 1, module)
-
-    first, second = ignore_pillow_warnings(), ignore_pillow_warnings()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        before = list(warnings.filters)
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        warn_as("PIL.TiffImagePlugin")
-        with pytest.raises(UserWarning, match="odd metadata"):
-            warn_as("supdocnade.scene.fitting")
-        second.__exit__(None, None, None)
-        assert list(warnings.filters) == before
-        with pytest.raises(UserWarning, match="odd metadata"):
-            warn_as("PIL.TiffImagePlugin")
 
 
 PACKET = b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>"

@@ -1,6 +1,4 @@
-import copy
 import os
-import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -109,16 +107,6 @@ def test_a_photograph_of_any_size_is_seen_whole(path):
 
 def test_a_network_of_fixed_size_is_run(path):
     assert_close(patches_of(load(path, shape=(1, 3, 8, 8))), networks.mean_colors(IMAGE))
-
-
-def test_a_network_is_pickled_and_copied_without_its_session(path, monkeypatch):
-    network = load(path)
-    expected = patches_of(network)
-    monkeypatch.setattr(feature_network, "_sessions", {})
-    for other in (pickle.loads(pickle.dumps(network)), copy.deepcopy(network)):
-        assert other == network
-        np.testing.assert_array_equal(patches_of(other), expected)
-    assert len(feature_network._sessions) == 1
 
 
 def test_threads_share_a_session_and_get_the_same_bits(path, monkeypatch):

@@ -1,18 +1,16 @@
 import sys
 
-import numpy as np
 import pytest
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images import network_library
-from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription
+from supdocnade.images.feature_network import NetworkDescription
 from supdocnade.images.network_library import (
     DEFAULT_NETWORK,
     choose_features,
     find_network,
     import_network,
     list_networks,
-    networks_folder,
     remove_network,
 )
 
@@ -20,8 +18,6 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tests import networks
-
-IMAGE = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
 
 
 @pytest.fixture(autouse=True)
@@ -32,35 +28,6 @@ def library(tmp_path, monkeypatch):
 @pytest.fixture
 def path(tmp_path):
     return networks.write_network(tmp_path / "given.onnx", factor=3.0, external="data/given.bin")
-
-
-def test_the_folder_follows_the_environment(monkeypatch, tmp_path):
-    monkeypatch.delenv("SUPDOCNADE_NETWORKS")
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert networks_folder() == tmp_path / "supdocnade/networks"
-    monkeypatch.setenv("XDG_DATA_HOME", "")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert networks_folder() == tmp_path / ".local/share/supdocnade/networks"
-
-
-def test_a_network_is_imported_found_and_removed(path, library):
-    assert list_networks() == []
-    imported = import_network(path)
-    assert list_networks() == ["tiny"]
-    found = find_network("tiny")
-    assert found == imported
-    assert found.path == library / "tiny/given.onnx"
-    assert found.files[1] == library / "tiny/data/given.bin"
-    # It stays when the source goes.
-    source = FeatureNetwork.load(path)
-    (expected,) = source.describe(IMAGE)
-    for file in source.files:
-        file.unlink()
-    np.testing.assert_array_equal(found.describe(IMAGE)[0].patches_PD, expected.patches_PD)
-    assert found.fingerprint() == source.fingerprint()
-    remove_network("tiny")
-    assert list_networks() == []
-    assert list(library.iterdir()) == []
 
 
 def test_a_description_replaces_the_file(path):

@@ -51,16 +51,6 @@ def test_a_source_has_a_name_and_can_be_sent_to_another_process(folder):
     assert [is_local_file(source) for source in ("a.jpg", packed, "s3://a.jpg")] == [1, 0, 0]
 
 
-@pytest.mark.parametrize("place", ["folder", "remote"])
-def test_missing_files_are_reported_with_their_address(place, request):
-    address = f"{request.getfixturevalue(place)}/none.jpg"
-    message = rf"^{address} cannot be read: No such file or directory\.$"
-    with pytest.raises(StorageError, match=message):
-        read_address(address)
-    with pytest.raises(StorageError, match=message), open_address(address):
-        pass
-
-
 def test_unknown_file_systems_are_reported():
     with pytest.raises(StorageError, match=r"^nowhere://a\.jpg cannot be read: Protocol not known"):
         read_source("nowhere://a.jpg")

@@ -70,17 +70,6 @@ def test_drawn_documents_have_the_probabilities_of_the_network(output):
         assert share == pytest.approx(expected, abs=5 * np.sqrt(expected / 4000))
 
 
-def test_documents_are_drawn_given_global_features():
-    network = make_network(n_global_features=2)
-    with torch.no_grad():
-        network.global_weight.copy_(torch.tensor([[50.0, 0.0], [0, 0], [0, 0], [0, 0]]))
-        network.node_weight[:, 0] = 5.0
-    features = np.array([[1.0, 0.0]] * 3, np.float64)
-    drawn = network.sample(np.array([5, 0, 2]), np.random.default_rng(0), features).toarray()
-    rightmost = int(network.output.tree.leaf_of_word_K.argmax())
-    assert drawn[:, rightmost].tolist() == [5, 0, 2]
-
-
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_words_and_class_together_have_probability_one(output, length):
@@ -135,17 +124,6 @@ def test_the_representation_is_the_summary_of_the_likelihood(output, activation)
     torch.testing.assert_close(network.summary(batch), expected)
     weighted = batch._replace(input_weight_N=torch.tensor([0.5, 1, 1, 1], dtype=torch.float64))
     torch.testing.assert_close(network.summary(weighted)[0], c + 0.5 * W[0] + W[1])
-
-
-@pytest.mark.parametrize("class_input", ["visual", "all"])
-def test_the_joint_probability_follows_the_class_input(class_input):
-    network = make_network(class_input=class_input)
-    words, labels = [0, 1, 6], torch.tensor([2])
-    used = words if class_input == "all" else [0, 1]
-    expected = (
-        network.log_prob(make_batch([words])) + network.class_log_prob(make_batch([used]))[:, 2]
-    )
-    torch.testing.assert_close(network.joint_log_prob(make_batch([words]), labels), expected)
 
 
 def test_class_probabilities():

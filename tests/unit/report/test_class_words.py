@@ -1,22 +1,16 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 from tests.scene_model import columns, scenes, small_model
 
-from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.report.class_words import (
     Frequencies,
-    class_frequencies,
-    class_topics,
     class_words,
     mean_words,
     topic_frequencies,
     topic_words,
 )
-from supdocnade.report.html import render_report
 
 # Three topics; two regions of three visual words.
 W = np.array(
@@ -65,31 +59,6 @@ def test_words_of_a_topic_are_frequent_where_it_is_strong(model):
         assert max(next(iter(each.values()))) == pytest.approx(expected.max())
 
 
-def test_a_model_without_topics_has_words_of_classes_alone():
-    fitted = small_model().fitted_
-    n_units = len(fitted.rotation.axes_HR)
-    nothing = TopicRotation(np.empty((n_units, 0)), np.empty((0, n_units)))
-    bare = replace(fitted, rotation=nothing, thumbnails=replace(fitted.thumbnails, topics={}))
-    assert topic_words(bare) == []
-    assert class_topics(bare) == [[], [], []]
-    assert class_words(bare) == class_words(fitted)
-    of_tags, _ = topic_frequencies(bare)
-    assert of_tags.of_name(0, 2) == []
-    assert 'id="topics"' not in render_report(bare)
-
-
-def test_topics_of_a_class_support_it():
-    fitted = small_model().fitted_
-    rotation = fitted.rotation
-    hidden = fitted.compute_topics(fitted.training_set.counts)
-    # In units of the topics, U is another linear function with the same values.
-    U = fitted.network["label_weight"]
-    logits = hidden @ rotation.axes_HR @ rotation.inverse_RH @ U.T
-    weights = rotation.rotate_weights(U)
-    np.testing.assert_allclose(rotation.rotate(hidden) @ weights.T, logits, atol=1e-8)
-    assert [each[0] for each in class_topics(fitted)] == weights.argmax(axis=1).tolist()
-
-
 PRESENT = sparse.csr_array([[1, 0, 1], [1, 1, 0], [1, 0, 0], [0, 0, 1]])
 MEMBERS = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 1]], bool)
 
@@ -107,17 +76,6 @@ def test_names_that_set_a_group_apart_come_with_both_shares():
     ]
     assert found.of_name(0, 2) == [2, 0]
     assert found.of_name(2, 3) == [2]
-
-
-def test_tags_of_a_class_are_on_its_photographs():
-    fitted = small_model().fitted_
-    found = class_frequencies(fitted)
-    for number, label in enumerate(fitted.classes):
-        inside = [scene.tags for scene in scenes() if scene.label == label]
-        assert found.of_group(number)
-        for each in found.of_group(number):
-            assert each["share"] == np.mean([each["name"] in tags for tags in inside])
-            assert each["share"] > each["elsewhere"]
 
 
 @pytest.mark.parametrize("model", [("svm", "words"), ("softmax", "sigmoid")])

@@ -9,7 +9,6 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.report import evaluation as results
 from supdocnade.report.evaluation import evaluate_corpus, evaluate_photographs, share
-from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.prediction import iter_predictions
@@ -55,16 +54,6 @@ def test_tags_are_counted_in_their_one_spelling():
     assert unseen["precision"]["value"] is None
 
 
-def test_answers_are_binned_by_their_probability():
-    middle, high = results.class_reliability(IMAGES)
-    assert middle[1:] == (0, 1)
-    assert high[1:] == (3, 3)
-    assert high[0] == pytest.approx((0.95 + 0.91 + 1.0) / 3)
-    bins = results.tag_reliability(IMAGES)
-    assert [each[1:] for each in bins] == [(0, 1), (0, 1), (1, 1), (1, 2)]
-    assert results.class_reliability([]) == []
-
-
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
     """Return photographs that the model does not know, the first of which cannot be read."""
@@ -76,23 +65,6 @@ def records(tmp_path_factory):
         label = {0: "desert", 1: None}.get(number, scene.label)
         found.append(ImageRecord(str(folder / f"{number}.png"), label, tags))
     return found
-
-
-def test_blocks_of_photographs_are_added(records, monkeypatch):
-    fitted, seen = small_model().fitted_, []
-    options = RunOptions(progress=lambda *event: seen.append(event))
-    whole = evaluate_photographs(fitted, records)
-    monkeypatch.setattr(results, "BLOCK_SIZE", 5)
-    blocks = evaluate_photographs(fitted, records, options)
-    assert seen[-1] == ("predicting", len(records), len(records))
-    assert [event[1] for event in seen] == sorted(event[1] for event in seen)
-    floats = {name: value for name, value in asdict(whole).items() if isinstance(value, float)}
-    assert floats.keys() >= {"accuracy", "f_measure", "class_calibration_error"}
-    assert {name: getattr(blocks, name) for name in floats} == pytest.approx(floats, rel=1e-12)
-    assert asdict(blocks) == {**asdict(whole), **{name: getattr(blocks, name) for name in floats}}
-    assert (whole.n_images, whole.n_labelled, whole.n_unknown_classes) == (12, 11, 1)
-    assert [each.number for each in whole.skipped] == [0]
-    assert sum(sum(row.values()) for row in whole.confusion.values()) == whole.n_labelled
 
 
 def test_figures_are_those_of_the_definitions(records):

@@ -9,7 +9,6 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.report.html import TITLE, render_report, write_report
-from supdocnade.scene.thumbnails import Thumbnails
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
 HOSTILE = '<script>alert("1")</script>&amp;\'"><img src=http://x/y>{{ 7 * 7 }}'
@@ -166,26 +165,6 @@ def test_forty_classes_with_odd_names():
     assert page.tags.count("article") == 40 + len(model.fitted_.thumbnails.topics)
     assert '<table class="matrix" style="--n:40">' in text
     assert "Scroll sideways to see all columns." in text
-
-
-def test_cover_names_the_class_or_the_file():
-    def captions(model):
-        cover = render_report(model.fitted_).split('<ul class="cover">')[1].split("</ul>")[0]
-        return re.findall(r"<span><bdi>(.*?)</bdi>", cover)
-
-    assert set(captions(small_model())) == set(small_model().classes_)
-    one_class = quick(n_classes=1)
-    names = one_class.fitted_.thumbnails.names
-    assert set(captions(one_class)) <= {name.rpartition("/")[2] for name in names}
-
-
-def test_without_examples_there_are_no_photographs():
-    model = quick()
-    bare = SceneModel()
-    bare.fitted_ = replace(model.fitted_, thumbnails=Thumbnails())
-    text = render_report(bare.fitted_)
-    check(text)
-    assert "Held-out photograph" not in text
 
 
 def test_the_network_is_named():

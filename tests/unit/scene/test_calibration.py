@@ -34,15 +34,6 @@ def test_a_temperature_is_found_again(temperature):
     assert calibration_error(softmax(5 * score_BC / temperature, axis=1).max(axis=1), right) > 0.05
 
 
-def test_few_right_predictions_leave_the_confidence_below_one():
-    """After eight right predictions out of eight, the ninth may be wrong."""
-    score_BC = 5 * np.eye(4)[np.arange(8) % 4]
-    temperature = fit_temperature(score_BC, np.arange(8) % 4)
-    confidence = softmax(score_BC / temperature, axis=1).max(axis=1)
-    # One image of nine counts as any of four classes.
-    assert confidence[0] == pytest.approx(1 - 3 / 4 / 9, abs=0.01)
-
-
 def test_unsure_is_where_wrong_outnumbers_right():
     confidence = np.array([0.9, 0.2, 0.3, 0.8, 0.4, 0.7])
     right = np.array([True, False, False, True, False, True])

@@ -10,7 +10,6 @@ from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.scene.dataset import (
     Photographs,
     TrainingSet,
-    expand_folders,
     read_photographs,
 )
 
@@ -42,15 +41,6 @@ def test_a_folder_has_its_own_labels_and_tags(tmp_path):
         read_photographs(tmp_path, labels=["a"])
 
 
-def test_lists_may_miss_labels_and_tags():
-    images = [stripes(0), stripes(1), stripes(2)]
-    found = read_photographs(images, ["a", None, float("nan")], [["x"], [], None])
-    assert found.labels == ["a", None, None]
-    assert found.tags == [["x"], [], None]
-    assert found.label_numbers(["a"]).tolist() == [0, -1, -1]
-    assert read_photographs(images).labels == [None] * 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -67,16 +57,6 @@ def test_lists_may_miss_labels_and_tags():
 def test_invalid_labels_and_tags_are_refused(arguments, message):
     with pytest.raises(InvalidArgument, match=message):
         read_photographs([stripes(0), stripes(1)], **arguments)
-
-
-def test_folders_are_expanded(tmp_path):
-    paths = [str(path) for path in write_images(tmp_path / "a", 2)]
-    image = stripes(0)
-    assert expand_folders(tmp_path) == paths
-    found = expand_folders([image, tmp_path / "a", paths[0]])
-    assert found[0] is image
-    assert found[1:] == [*paths, paths[0]]
-    assert expand_folders(paths[0]) == [paths[0]]
 
 
 def test_fingerprints_depend_on_contents_and_not_on_names(tmp_path):

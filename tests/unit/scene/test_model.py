@@ -65,18 +65,6 @@ def test_tags_are_ranked_with_a_class_term():
     np.testing.assert_array_equal(fitted.tag_proba(hidden), chances)
 
 
-def test_logistic_outputs_of_tags():
-    images, labels, tags = columns(NEW)
-    model = fit((images, labels, tags), annotation_output="sigmoid", held_out=0, max_epochs=2)
-    hidden = model.transform(images)
-    # Without held-out photographs the probabilities are those of the topic model.
-    expected = np.exp(annotation_log_proba(model.fitted_.network, hidden))
-    np.testing.assert_allclose(model.fitted_.tag_proba(hidden), expected, rtol=1e-12)
-    assert abs(expected.mean(axis=0) - model.fitted_.tag_frequency_A).max() < 0.1
-    alone = list(model.iter_predictions(images[:1]))
-    assert alone == list(model.iter_predictions(images))[:1]
-
-
 def test_every_kind_of_image_gives_the_same_prediction(tmp_path):
     model = small_model()
     image = NEW[0].image

@@ -156,19 +156,6 @@ def test_the_limit_of_familiar_photographs_is_that_of_the_candidate():
     assert limits == [None, novelty_B[33]]
 
 
-def test_without_classes_photographs_are_compared_with_their_neighbours():
-    unlabelled = photographs([None] * len(SEEN.labels), SEEN.tags)
-    one = candidate(5, 0.3)
-    twice = one._replace(
-        held_out_BH=np.tile(one.held_out_BH, (2, 1)),
-        tag_head=GivenTags(np.tile(one.tag_head.network, (2, 1))),
-    )
-    unseen = photographs([None] * 34, TAGS * 2)
-    choices, _ = choose([twice], unlabelled, unseen, VOCABULARY, "svm")
-    novelty = fit_novelty(one.hidden_BH, unlabelled.labels)
-    assert choices.unfamiliar_above == novelty.scores(twice.held_out_BH).max()
-
-
 def test_without_labels_to_select_by_the_svm_is_taken():
     unknown = photographs([None] * 17, TAGS)
     choices, _ = choose([candidate(5, 0.3)], SEEN, unknown, VOCABULARY, "auto")
@@ -204,15 +191,6 @@ def test_figures_of_held_out_photographs():
     assert (first.label, first.predicted, first.tags) == ("a", "a", ("sea",))
     assert [name for name, _ in first.given] == ["sea", "wood"]
     assert held_out.images[16].label is None
-
-
-def test_without_labels_and_tags_there_is_nothing_to_measure():
-    none = photographs([None] * 17, [None] * 17)
-    unlabelled = photographs([None] * 23, [None] * 23)
-    unsupervised = candidate(5, 0.3)
-    _, held_out = choose([unsupervised], unlabelled, none, VOCABULARY, "svm")
-    assert held_out.figures == {}
-    assert held_out.images[0].predicted is None
 
 
 def test_log_odds_of_tags_are_probabilities_without_known_tags():

@@ -1,9 +1,7 @@
 from pathlib import Path
 
 from tests.scene_model import small_model
-from tests.serving import build_index, check_problem, make_client, photograph, upload_form
-
-from supdocnade.gallery.build import build_gallery
+from tests.serving import check_problem, make_client, photograph, upload_form
 
 
 def test_gallery_is_filtered_by_class_and_tag(server):
@@ -50,18 +48,6 @@ def test_gallery_describes_a_photograph_and_those_similar_to_it(server):
     check_problem(server.get("/v1/gallery/-1/picture"), 422, "invalid_argument")
 
 
-def test_pictures_of_another_index_have_other_urls(server, tmp_path):
-    """Browsers cache pictures for a day; a new photograph changes the numbers of the others."""
-    _, photos = build_index(tmp_path)
-    (photos / "a.jpg").write_bytes(photograph(7))
-    grown, _, _ = build_gallery(small_model().fitted_, photos, tmp_path / "index")
-    before = server.get("/v1/gallery/0").json()["picture"]
-    with make_client(grown) as client:
-        after = client.get("/v1/gallery/0").json()["picture"]
-        assert client.get(after).content != server.get(before).content
-    assert after != before
-
-
 def test_server_without_a_gallery():
     with make_client() as client:
         assert client.get("/v1/model").json()["gallery"] is None
@@ -69,15 +55,6 @@ def test_server_without_a_gallery():
             check_problem(client.get(path), 404, "no_gallery")
         similar = client.post("/v1/similar", files=upload_form(photograph(0)))
         check_problem(similar, 404, "no_gallery")
-
-
-def test_model_is_described(server):
-    model = server.get("/v1/model").json()
-    assert model["classes"] == small_model().classes_.tolist()
-    assert model["tags"] == small_model().tag_names_.tolist()
-    assert model["limits"]["images"] == 4
-    assert model["gallery"] == 24
-    assert model["n_images"] == 24
 
 
 def test_every_link_of_the_overview_leads_somewhere(server):

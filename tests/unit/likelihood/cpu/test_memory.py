@@ -35,17 +35,6 @@ def test_a_buffer_is_reused_by_calls_that_fit():
         assert larger.shape == (11, 20)
 
 
-def test_two_buffers_at_a_time_are_separate_and_both_reused():
-    def borrow():
-        with memory.scratch(100, 8) as one, memory.scratch(7, 8) as other:
-            one[:], other[:] = 1, 2
-            assert (one == 1).all()
-            return {address(one), address(other)}
-
-    assert borrow() == borrow()
-    assert len(borrow()) == 2
-
-
 def test_the_largest_buffers_below_the_limit_are_cached(monkeypatch):
     monkeypatch.setattr(memory, "MAX_CACHED_BYTES", 4000)
     with memory.scratch(100, 10), memory.scratch(3, 10), memory.scratch(50, 10):
