@@ -21,7 +21,8 @@ from supdocnade.estimators.inputs import (
 )
 from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import SupDocNADESettings
-from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
+from supdocnade.estimators.topic_inference import ORDERING_SEED
+from supdocnade.estimators.topic_model import TopicModel
 from supdocnade.metrics import accuracy, top_ranked
 from supdocnade.model.inference import class_log_proba
 from supdocnade.threads import limit_threads
