@@ -22,7 +22,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
@@ -37,6 +37,8 @@ COLUMNS = ("file_name", "label", "tags")
 
 _TSV_HEADERS = ("file", "file_name", "filename", "image", "path")
 
+MAX_CELL = 2**31 - 1
+"""Characters of a cell of a CSV file; the default of Python's reader is 131,072."""
 
 SEPARATOR = "|"
 """Separates the tags in a cell of a table; no class has it in its name."""
@@ -110,7 +112,11 @@ def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
     """Yield the rows of a metadata file as they are read."""
     path = os.fspath(path)
     name = PurePosixPath(path)
-    readers = {".jsonl": json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows}
+    readers: dict[str, Callable[[str, str], Iterator[Row]]] = {
+        ".jsonl": json_rows,
+        ".csv": csv_rows,
+        ".tsv": _tsv_rows,
+    }
     check_choice(f"the ending of {name.name}", name.suffix, tuple(readers))
     yield from readers[name.suffix](path, decode_text(read_address(path), path))
 
@@ -198,16 +204,18 @@ def json_rows(path: str, content: str) -> Iterator[Row]:
         yield line, row if isinstance(row, dict) else line_error(path, line, "a JSON object", text)
 
 
-def _csv_rows(path: str, text: str) -> Iterator[Row]:
+def csv_rows(path: str, text: str, column: str = "file_name") -> Iterator[Row]:
+    """Yield the rows of a table with commas, semicolons or tabs, and a column of this name."""
     first_line, _, _ = text.lstrip().partition("\n")
     separator = ","
     for other in ";\t":  # Semicolons: Excel, where the comma is the decimal point.
-        if "file_name" in [cell.strip().strip('"') for cell in first_line.split(other)]:
+        if column in [cell.strip().strip('"') for cell in first_line.split(other)]:
             separator = other
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header: list[str] = []
     line = 1
+    limit = csv.field_size_limit(MAX_CELL)
     try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
         for cells in reader:
             # A quoted cell may span several lines; a row has the number of its first line.
             start, line = line, reader.line_num + 1
@@ -215,8 +223,8 @@ def _csv_rows(path: str, text: str) -> Iterator[Row]:
                 continue
             if not header:
                 header = [cell.strip() for cell in cells]
-                if header.count("file_name") != 1 or len(set(header)) < len(header):
-                    expected = "different names of columns, one of them file_name"
+                if header.count(column) != 1 or len(set(header)) < len(header):
+                    expected = f"different names of columns, one of them {column}"
                     raise line_error(path, start, expected, separator.join(cells))
                 continue
             if len(cells) == len(header):
@@ -226,6 +234,8 @@ def _csv_rows(path: str, text: str) -> Iterator[Row]:
                 yield start, line_error(path, start, expected, separator.join(cells))
     except csv.Error as error:
         yield line, StorageError(f"{path}, line {line}: expected a line of CSV, got {error}.")
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _tsv_rows(path: str, content: str) -> Iterator[Row]:

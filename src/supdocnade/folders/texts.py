@@ -9,19 +9,14 @@
 Files are in UTF-8.
 """
 
-import csv
-import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.folders.metadata import Row, json_rows
+from supdocnade.folders.metadata import Row, csv_rows, json_rows
 from supdocnade.text import line_error, natural_key, read_text
-
-MAX_CELL = 2**31 - 1
-"""Characters of a cell of a CSV file; the default of Python's reader is 131,072."""
 
 
 class Texts(NamedTuple):
@@ -61,10 +56,10 @@ def read_texts(place: Path, text_field: str = "text", label_field: str | None = 
         raise InvalidArgument(
             f"{place} must be a folder of text files, a .jsonl or a .csv file, got another file."
         )
-    content = read_text(place)
-    if ending == ".jsonl":
-        return _from_rows(place, json_rows(os.fspath(place), content), text_field, label_field)
-    return _from_rows(place, _csv_rows(place, content, text_field), text_field, label_field)
+    path, content = os.fspath(place), read_text(place)
+    is_jsonl = ending == ".jsonl"
+    rows = json_rows(path, content) if is_jsonl else csv_rows(path, content, text_field)
+    return _from_rows(place, rows, text_field, label_field)
 
 
 def _read_folder(root: Path) -> Texts:
@@ -77,27 +72,6 @@ def _read_folder(root: Path) -> Texts:
     several = len(set(first) - {None}) > 1
     texts = [read_text(root / name) for name in names]
     return Texts(names, texts, first if several else [None] * len(names))
-
-
-def _csv_rows(path: Path, content: str, text_field: str) -> Iterator[Row]:
-    header, _, _ = content.lstrip().partition("\n")
-    separators = [
-        each
-        for each in ",;\t"
-        if text_field in [cell.strip().strip('"') for cell in header.split(each)]
-    ]
-    if content.strip() and not separators:
-        raise line_error(path, 1, f"a column {text_field!r}", header.strip())
-    limit = csv.field_size_limit(MAX_CELL)
-    try:
-        reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=(separators or ",")[0])
-        reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise StorageError(f"{path} cannot be read as CSV: {error}.") from error
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _from_rows(path: Path, rows: Iterator[Row], text_field: str, label_field: str | None) -> Texts:
