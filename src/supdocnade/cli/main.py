@@ -41,14 +41,14 @@ COMMANDS: dict[type[Command], str] = {
     model_commands.Predict: "predict",
     model_commands.Evaluate: "evaluate",
     model_commands.Explain: "explain",
-    model_commands.Suggest: "suggest",
+    model_commands.Suggest: "archive",
     model_commands.Info: "about_model",
     model_commands.Report: "about_model",
-    model_commands.Index: "index",
+    model_commands.Index: "archive",
     model_commands.Serve: "serve",
     learning_commands.Features: "features",
     model_commands.Card: "about_model",
-    learning_commands.Encode: "encode",
+    learning_commands.Encode: "archive",
     learning_commands.Topics: "topics",
 }
 """The commands, and the modules with their work, which are imported when they run."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from joblib import effective_n_jobs
 
+from supdocnade.cli.archive import default_index
 from supdocnade.cli.console import print_json, print_line, print_message
-from supdocnade.cli.index import default_index
 from supdocnade.cli.model_commands import Serve
 from supdocnade.cli.stopping import SECONDS, STOPPED, allow_seconds, print_stopped
 from supdocnade.errors import StorageError

@@ -1,0 +1,179 @@
+"""Work on an archive of photographs: `supdocnade encode`, `index` and `suggest`."""
+
+import os
+import shlex
+from pathlib import Path
+
+from supdocnade.cli.console import (
+    ProgressBars,
+    print_json,
+    print_line,
+    print_message,
+    print_warnings,
+)
+from supdocnade.cli.formats import (
+    class_cells,
+    format_count,
+    format_row,
+    format_text,
+    print_passed_over,
+)
+from supdocnade.cli.learning_commands import Encode
+from supdocnade.cli.model_commands import Index, Suggest
+from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
+from supdocnade.corpus.disk import Corpus
+from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
+from supdocnade.folders.photo_sources import scan_photographs
+from supdocnade.gallery.build import build_gallery
+from supdocnade.images.reading import SkippedImage
+from supdocnade.images.source import absolute_address, normalize_address
+from supdocnade.runs import RunOptions
+from supdocnade.scene.dataset import expand_folders, from_records
+from supdocnade.scene.persistence import load_scene
+from supdocnade.scene.prediction import Prediction
+from supdocnade.scene.suggestion import suggest_photographs
+from supdocnade.visual_words.to_corpus import encode_corpus
+
+COLUMNS = (
+    *("file_name", "label", "tags", "predicted_label", "probability", "predicted_tags"),
+    *("uncertainty", "key"),
+)
+"""Columns of --csv; a person fills in label and tags."""
+
+
+def suggest(options: Suggest) -> int:
+    """Print the list; return 1 if some photographs cannot be read."""
+    quiet = options.quiet
+    fitted, _ = load_scene(options.model)
+    sources = expand_folders(options.photos)
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress, print_warnings(quiet=quiet):
+        run = RunOptions(
+            n_jobs=options.jobs, device=options.device, on_error="skip", progress=progress
+        )
+        found, skipped = suggest_photographs(fitted, sources, options.count, run)
+    for each in skipped:
+        print_message(f"error: {each.reason}")
+    n_read = len(sources) - len(skipped)
+    if n_read and not found and not quiet:
+        photographs = format_count(n_read, "photograph")
+        print_message(f"note: the model has learned from all of the {photographs}.")
+    if options.csv:
+        print_line(format_row(COLUMNS))
+    for prediction, uncertainty in found:
+        if options.json:
+            more = {"uncertainty": uncertainty, "key": prediction.key}
+            print_json({**prediction.to_dict(), **more})
+        elif options.csv:
+            print_line(format_suggestion(prediction, uncertainty))
+        else:
+            print_line(format_text(prediction))
+    return 1 if skipped else 0
+
+
+def format_suggestion(prediction: Prediction, uncertainty: float) -> str:
+    """Return a suggestion as one CSV row under `COLUMNS`."""
+    return format_row(
+        [
+            absolute_address(prediction.name),
+            "",
+            "",
+            *class_cells(prediction),
+            "|".join(tag for tag, _ in prediction.tags),
+            f"{uncertainty:.6f}",
+            prediction.key or "",
+        ]
+    )
+
+
+def index(options: Index) -> int:
+    """Write the index or bring it up to date; return 1 if some photographs cannot be read."""
+    photos = [normalize_address(place) for place in options.photos]
+    target = default_index(options.model) if options.output is None else options.output
+    fitted, _ = load_scene(options.model)
+    if not options.quiet:
+        print_passed_over(photos)
+    explain_resuming(SAME_COMMAND)
+    with ProgressBars(quiet=options.quiet) as progress:
+        run = RunOptions(n_jobs=options.jobs, progress=progress)
+        gallery, skipped, dropped = build_gallery(
+            fitted, photos, target, run, start_over=options.replace
+        )
+    for each in skipped:
+        print_message(f"error: {each.reason}")
+    n_copies = gallery.count_copies()
+    if options.json:
+        described = {"index": os.fspath(target), "n_images": len(gallery), "n_copies": n_copies}
+        names = [each.name for each in skipped]
+        print_json({**described, "dropped": dropped, "skipped": names})
+    elif not options.quiet:
+        print_line(f"{format_count(len(gallery), 'photograph')} indexed in {target}")
+        if n_copies:
+            print_line(f"{n_copies} of them {'is a copy' if n_copies == 1 else 'are copies'}")
+        for folder, n_dropped in dropped.items():
+            print_line(f"{format_count(n_dropped, 'photograph')} of {folder} dropped")
+    return 1 if skipped else 0
+
+
+def default_index(model: Path) -> Path:
+    """Return the default path of the index of a model."""
+    folder = model if model.name.strip(".") else Path(os.path.abspath(model))
+    return folder.with_name(f"{folder.name}.index")
+
+
+def encode(options: Encode) -> None:
+    """Write a corpus, and say how to go on if that fails."""
+    output = os.fspath(options.output)
+    try:
+        corpus, skipped = encode_photographs(options)
+    except UnreadableImage as error:
+        raise UnreadableImage(
+            f"{str(error).rstrip('.')}; repair it, or add --skip-unreadable to leave it out, "
+            "then continue with the same command."
+        ) from error
+    except UnwritableFile as error:
+        again = ["supdocnade", "encode", os.fspath(options.model), options.photos, "-o", output]
+        raise UnwritableFile(
+            f"{str(error).rstrip('.')}; the work so far is kept, resume with: {shlex.join(again)}"
+        ) from error
+    for each in () if options.quiet else skipped:
+        print_message(f"skipped: {each.reason}")
+    if options.json:
+        figures = {"n_images": len(corpus), "n_words": corpus.n_words, "n_tokens": corpus.n_tokens}
+        names = [each.name for each in skipped]
+        described = {"corpus": output, "fingerprint": corpus.fingerprint()}
+        print_json({**described, **figures, "skipped": names})
+    elif not options.quiet:
+        print_line(f"{format_count(len(corpus), 'photograph')} encoded in {output}")
+
+
+def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...]]:
+    """Write the words of photographs; see `encode_corpus`."""
+    quiet = options.quiet
+    fitted, _ = load_scene(options.model)
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+        # Keywords in the photographs are read when these are encoded, by the workers.
+        folder = scan_photographs(options.photos, progress, in_files=False)
+    photographs = from_records(folder.records)
+    if not len(photographs):
+        raise InvalidArgument(f"{options.photos} must hold photographs, got none.")
+    explain_resuming(SAME_COMMAND)
+    with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
+        run = RunOptions(
+            n_jobs=options.jobs,
+            device=options.device,
+            on_error="skip" if options.skip_unreadable else "raise",
+            cluster=options.cluster,
+            progress=progress,
+        )
+        return encode_corpus(
+            fitted.encoder,
+            photographs.sources,
+            options.output,
+            run,
+            labels=photographs.labels,
+            tags=photographs.tags,
+            keywords=True,
+            seed=options.seed,
+            shard_size=options.shard_size,
+            stored_words=fitted.words,
+        )
