@@ -24,7 +24,8 @@ from supdocnade.images.efficientnet_lite import (
     find_weights,
     read_weights,
 )
-from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription, write_network
+from supdocnade.images.feature_network import FeatureNetwork, write_network
+from supdocnade.images.network_description import NetworkDescription
 from supdocnade.images.network_library import DEFAULT_NETWORK
 
 COMMAND = "python -m experiments.network_variants"

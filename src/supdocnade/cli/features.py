@@ -9,7 +9,8 @@ from supdocnade.cli.formats import format_table
 from supdocnade.cli.learning_commands import Features
 from supdocnade.cli.options import UsageError
 from supdocnade.errors import SupDocNADEError, install_command
-from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription
+from supdocnade.images.feature_network import FeatureNetwork
+from supdocnade.images.network_description import NetworkDescription
 from supdocnade.images.network_library import (
     find_network,
     import_network,

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.images.feature_network import (
     FeatureNetwork,
-    NetworkDescription,
     missing_package,
     write_network,
 )
+from supdocnade.images.network_description import NetworkDescription
 from supdocnade.storage import read_file
 
 SIDES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}

@@ -16,7 +16,8 @@ from supdocnade.images.efficientnet_lite import (
     load_efficientnet_lite,
     package_name,
 )
-from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription, write_network
+from supdocnade.images.feature_network import FeatureNetwork, write_network
+from supdocnade.images.network_description import NetworkDescription
 
 DEFAULT_NETWORK = "efficientnet-lite2"
 """The network that the extra `deep` installs."""

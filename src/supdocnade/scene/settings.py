@@ -139,7 +139,7 @@ class SceneSettings:
     def check(self) -> "SceneSettings":
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
         # Imported here, since the help of the command line needs the fields alone.
-        from supdocnade.images.feature_network import is_network_name
+        from supdocnade.images.network_description import is_network_name
         from supdocnade.likelihood import ACTIVATIONS
         from supdocnade.scene.class_heads import CLASS_HEADS
         from supdocnade.training.config import TrainerConfig

@@ -4,7 +4,7 @@ import pytest
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images import network_library
-from supdocnade.images.feature_network import NetworkDescription
+from supdocnade.images.network_description import NetworkDescription
 from supdocnade.images.network_library import (
     DEFAULT_NETWORK,
     choose_features,
