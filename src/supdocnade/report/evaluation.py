@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
+from supdocnade.folders.tags import AnnotationVocabulary, Tags, normalize_tag
 from supdocnade.images.reading import SkippedImage
-from supdocnade.images.source import source_name
 from supdocnade.metrics import (
     N_TAGS,
     Sums,
@@ -28,14 +27,13 @@ from supdocnade.metrics import (
     tag_counts,
     tag_figures,
     tag_sums,
+    top_ranked,
 )
 from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import HeldOutImage
-from supdocnade.scene.dataset import from_records
-from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, predict_topics
+from supdocnade.scene.prediction import PREDICTING, FittedScene
 from supdocnade.scene.tag_heads import present_tags
 from supdocnade.visual_words.encode import encode_images
-from supdocnade.visual_words.encoder import ImageWords
 from supdocnade.visual_words.to_corpus import read_features
 
 BLOCK_SIZE = 256
@@ -94,17 +92,17 @@ def evaluate_photographs(
     skipped: list[SkippedImage] = []
     sums: Sums = {}
     while block := list(islice(encoded, BLOCK_SIZE)):
-        read: list[tuple[ImageRecord, ImageWords]] = []
-        for record, words in block:
-            if isinstance(words, SkippedImage):
-                skipped.append(words)
-                continue
-            known = record.tags is not None or not words.keywords
-            read.append((record if known else replace(record, tags=words.keywords), words))
+        skipped += [words for _, words in block if isinstance(words, SkippedImage)]
+        read = [(record, words) for record, words in block if not isinstance(words, SkippedImage)]
         if read:
-            topics_BH = fitted.topics_of([words for _, words in read])
+            labels = [record.label for record, _ in read]
+            tags = [
+                record.tags if record.tags is not None else words.keywords or None
+                for record, words in read
+            ]
             keys = [words.key for _, words in read]
-            add_sums(sums, _count(fitted, [record for record, _ in read], keys, topics_BH))
+            topics_BH = fitted.topics_of([words for _, words in read])
+            add_sums(sums, _count(fitted, labels, tags, keys, topics_BH))
     return _make_evaluation(fitted, sums, skipped)
 
 
@@ -122,13 +120,12 @@ def evaluate_corpus(
     sums: Sums = {}
     done = 0
     for found, features_BF in zip(corpus.records(), features, strict=True):
-        names = [name or f"image {done + row}" for row, name in enumerate(found["names"])]
-        tags = [None if each is None else tuple(each) for each in found["tags"]]
-        records = list(map(ImageRecord, names, found["labels"], tags))
-        counts = corpus.counts(slice(done, done + len(records)))
+        n_images = len(found["names"])
+        counts = corpus.counts(slice(done, done + n_images))
         topics_BH = fitted.compute_topics(counts, features_BF)
-        add_sums(sums, _count(fitted, records, found["keys"], topics_BH))
-        done += len(records)
+        labels, tags, keys = (found[name] for name in ("labels", "tags", "keys"))
+        add_sums(sums, _count(fitted, labels, tags, keys, topics_BH))
+        done += n_images
         options.progress(PREDICTING, done, len(corpus))
     return _make_evaluation(fitted, sums)
 
@@ -150,36 +147,39 @@ def _make_evaluation(
 
 def _count(
     fitted: FittedScene,
-    records: Sequence[ImageRecord],
+    labels: Sequence[str | None],
+    tags: Sequence[Tags],
     keys: Sequence[str | None],
     topics_BH: NDArray[np.float32],
 ) -> Sums:
     """Predict photographs from their topics; return sums over them."""
-    names = [source_name(record.source) for record in records]
-    pairs = list(zip(records, predict_topics(fitted, names, topics_BH), strict=True))
+    proba_BC = fitted.class_proba(topics_BH)
+    scores_BA = fitted.tag_scores(topics_BH, proba_BC)
     return {
-        "n_images": len(pairs),
-        "n_unfamiliar": sum(each.unfamiliar for _, each in pairs),
+        "n_images": len(topics_BH),
+        "n_unfamiliar": int(fitted.is_unfamiliar(topics_BH).sum()),
         "n_trained": sum(key in fitted.training_keys for key in keys),
-        **_class_sums(pairs),
-        **_tag_sums(fitted, pairs),
+        **_class_sums(fitted, labels, proba_BC),
+        **_tag_sums(fitted, tags, scores_BA),
     }
 
 
-def _class_sums(pairs: Sequence[tuple[ImageRecord, Prediction]]) -> Sums:
-    labelled = [
-        (record.label, prediction)
-        for record, prediction in pairs
-        if record.label is not None and prediction.label is not None
-    ]
-    right = np.array([label == prediction.label for label, prediction in labelled], np.bool_)
-    sure = np.array([not prediction.unsure for _, prediction in labelled], np.bool_)
-    confidence = np.array([prediction.probability for _, prediction in labelled], np.float64)
+def _class_sums(
+    fitted: FittedScene, labels: Sequence[str | None], proba_BC: NDArray[np.float64]
+) -> Sums:
+    if not fitted.classes:
+        return {}
+    proba_BC = proba_BC[[label is not None for label in labels]]
+    true = [label for label in labels if label is not None]
+    predicted = [fitted.classes[number] for number in proba_BC.argmax(axis=1).tolist()]
+    right = np.array([one == other for one, other in zip(true, predicted, strict=True)], np.bool_)
+    confidence = proba_BC.max(axis=1)
+    sure = confidence >= fitted.choices.unsure_below
     return {
         **class_sums(confidence, right),
         "n_sure": int(sure.sum()),
         "n_right_of_sure": int(right[sure].sum()),
-        "confusion": Counter((label, prediction.label) for label, prediction in labelled),
+        "confusion": Counter(zip(true, predicted, strict=True)),
     }
 
 
@@ -199,21 +199,16 @@ def _class_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
     }
 
 
-def _tag_sums(fitted: FittedScene, pairs: Sequence[tuple[ImageRecord, Prediction]]) -> Sums:
-    vocabulary = AnnotationVocabulary(fitted.tag_names)
-    tagged = [(record, prediction) for record, prediction in pairs if record.tags is not None]
-    if not len(vocabulary) or not tagged:
+def _tag_sums(fitted: FittedScene, tags: Sequence[Tags], scores_BA: NDArray[np.float64]) -> Sums:
+    tagged = [some is not None for some in tags]
+    if not fitted.tag_names or not any(tagged):
         return {}
-    present = present_tags(from_records([record for record, _ in tagged]), vocabulary)
-    column = {name: number for number, name in enumerate(vocabulary.names)}
-    top = np.array([[column[tag] for tag, _ in each.ranked_tags[:N_TAGS]] for _, each in tagged])
-    chosen = np.zeros((len(tagged), len(vocabulary)), np.bool_)
-    probability_BA: NDArray[np.float64] = np.zeros(chosen.shape)
-    for row, (_, prediction) in enumerate(tagged):
-        chosen[row, [column[tag] for tag, _ in prediction.tags]] = True
-        for tag, probability in prediction.ranked_tags:
-            probability_BA[row, column[tag]] = probability
-    return tag_sums(top, chosen, probability_BA, present)
+    vocabulary = AnnotationVocabulary(fitted.tag_names)
+    present_BX = present_tags([some for some in tags if some is not None], vocabulary)
+    probability_BA = fitted.tag_presence(scores_BA[tagged])
+    chosen_BA = probability_BA >= fitted.tag_threshold
+    top_BX = top_ranked(scores_BA[tagged], N_TAGS)
+    return tag_sums(top_BX, chosen_BA, probability_BA, present_BX)
 
 
 def _tag_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:

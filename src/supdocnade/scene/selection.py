@@ -96,7 +96,7 @@ def choose_on_held_out(
     classes = seen.classes
     labels = seen.label_numbers(classes), unseen.label_numbers(classes)
     heads = allowed_heads(classifier, len(classes), can_compare=bool((labels[1] >= 0).any()))
-    present_BA = present_tags(unseen, vocabulary)
+    present_BA = present_tags(unseen.tags, vocabulary)
     share_CA = photograph_tag_shares(seen, classes, vocabulary)
     found = []
     for number, (n_epochs, network) in enumerate(networks.items()):
@@ -237,7 +237,7 @@ def _calibrate_tags(
 ) -> tuple[TagCalibration, dict[str, float]]:
     """Return the calibration of the probabilities of tags, and the figures of tags."""
     known = held_out.tagged_B
-    scores_BA, present_BX = scores_BA[known], present_tags(held_out, vocabulary)[known]
+    scores_BA, present_BX = scores_BA[known], present_tags(held_out.tags, vocabulary)[known]
     present_BA = present_BX[:, : len(vocabulary)]
     calibration = fit_tags(scores_BA, frequency_A, present_BA, expected_offset)
     if not known.any():

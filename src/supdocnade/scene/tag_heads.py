@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, log_expit, log_softmax
 
-from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.model.inference import NetworkArrays, annotation_log_odds, annotation_log_proba
 from supdocnade.scene.dataset import Photographs
@@ -206,14 +206,14 @@ def choose_class_weight(
     return max(found, key=lambda each: each[2])
 
 
-def present_tags(photographs: Photographs, vocabulary: AnnotationVocabulary) -> NDArray[np.bool_]:
+def present_tags(tags: Sequence[Tags], vocabulary: AnnotationVocabulary) -> NDArray[np.bool_]:
     """Return the tags that photographs have, (photographs, tags).
 
     Columns for tags outside the vocabulary follow: they cannot be predicted, but count as missed.
     """
-    others = sorted({*AnnotationVocabulary.of(photographs.tags).names} - {*vocabulary.names})
+    others = sorted({*AnnotationVocabulary.of(tags).names} - {*vocabulary.names})
     whole = AnnotationVocabulary((*vocabulary.names, *others))
-    present_BX: NDArray[np.bool_] = whole.encode(photographs.tags).toarray() > 0
+    present_BX: NDArray[np.bool_] = whole.encode(tags).toarray() > 0
     return present_BX
 
 
