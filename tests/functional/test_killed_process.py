@@ -44,7 +44,7 @@ def train(path: str | Path, progress) -> str:
     _, corpus = scene_corpus(50, mean_length=20)
     network = network_for(corpus)
     config = TrainerConfig(max_epochs=3, batch_size=16, early_stopping=True)
-    trainer = Trainer(network, config, checkpoint=path, progress=progress)
+    trainer = Trainer(network, config, checkpoint=Path(path), progress=progress)
     trainer.fit(corpus, corpus)
     bits = b"".join(p.detach().numpy().tobytes() for p in network.parameters())
     return hashlib.sha256(bits).hexdigest()

@@ -7,6 +7,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import cross_val_score
 
 from supdocnade import SupDocNADE
+from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 
 FAST = {"n_topics": 10, "learning_rate": 0.02, "max_epochs": 12, "batch_size": 30}
@@ -77,9 +78,9 @@ def test_class_weights_favour_the_labels_that_are_present(model):
     assert rare[1] > rare[0] + 0.02
     assert rare[2] > rare[0] + 0.02
     table = np.array([[1, 0, 1], [0, 0, 1], [0, np.nan, 1], [0, 0, 1]])
-    balanced = SupDocNADE(n_topics=2, max_epochs=1, class_weight="balanced", random_state=0)
-    documents = balanced._read_documents(X[:4], table, None, None, None, None)
-    assert balanced._class_weight_C(documents).tolist() == [3, 1, 1]
+    labels = np.where(np.isnan(table), NO_LABEL, table)
+    documents = Documents.from_counts(X[:4], labels=labels, n_classes=3)
+    assert documents.balanced_class_weight().tolist() == [3, 1, 1]
     with pytest.raises(InvalidArgument, match=r"class_weight must name classes among \[0, 1, 2\]"):
         SupDocNADE(**FAST, class_weight={"sea": 2}).fit(X, LABELS)
 
