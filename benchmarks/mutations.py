@@ -3,6 +3,7 @@
 An attacker can compute digests, so a changed value must reach the checks behind them.
 """
 
+import hashlib
 import json
 import re
 import sqlite3
@@ -42,7 +43,7 @@ def mutate_folder(folder: Path, rng: Generator) -> tuple[str, dict[Path, bytes]]
     if mutate is None or not rng.integers(4):
         what = mutate_bytes(path, before[path], rng)
     else:
-        for other in path.parent.glob("*.json*"):  # Manifests.
+        for other in path.parent.glob(f"{path.stem}.*"):  # The record of a shard.
             before[other] = other.read_bytes()
         what = mutate(path, rng)
         if not rng.integers(3):
@@ -53,14 +54,12 @@ def mutate_folder(folder: Path, rng: Generator) -> tuple[str, dict[Path, bytes]]
 
 def _mutator(path: Path, content: bytes) -> Callable[[Path, Generator], str] | None:
     """Return the function that changes the structure of a file; None if it has none."""
+    if path.suffix in (".ids", ".counts"):
+        return _mutate_shard
     if content[8:9] == b"{":
         return _mutate_arrays
     if path.suffix == ".sqlite":
         return _mutate_database
-    if path.name == "manifest.jsonl":
-        return _mutate_manifest
-    if path.name.startswith("shard-"):
-        return _mutate_shard
     return _mutate_json_file if path.suffix == ".json" else None
 
 
@@ -135,52 +134,17 @@ def _mutate_json_file(path: Path, rng: Generator) -> str:
     return what
 
 
-def _mutate_manifest(path: Path, rng: Generator) -> str:
-    lines = _read_lines(path)
-    what = mutate_json(lines, rng)
-    _write_lines(path, lines)
-    return what
-
-
-def _read_lines(path: Path) -> list[Any]:
-    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    for line in lines:
-        if isinstance(line, dict):
-            line.pop("checksum", None)
-    return lines
-
-
-def _write_lines(path: Path, lines: list[Any]) -> None:
-    """Write the manifest of a corpus; the checksums of its lines depend on each other."""
-    from supdocnade.corpus.manifest import checksum
-
-    content, previous = [], ""
-    for line in lines:
-        text = json.dumps(line, sort_keys=True)
-        previous = checksum((previous + text).encode())
-        content.append(f'{text[:-1]}, "checksum": "{previous}"}}\n')
-    path.write_text("".join(content))
-
-
 def _mutate_shard(path: Path, rng: Generator) -> str:
-    """Change a file of a shard of a corpus, and its checksum in the manifest."""
-    from supdocnade.corpus.manifest import checksum
+    """Change the ids or counts of a shard of a corpus, and their checksum in its record."""
+    from supdocnade.storage import load_arrays, save_arrays
 
-    number, part = int(path.name[6:11]), path.name[12:].removesuffix(".npy")
-    if part == "json":
-        records = json.loads(path.read_bytes())
-        what, part = mutate_json(records, rng), "records"
-        path.write_text(json.dumps(records))
-    else:
-        array = np.load(path)
-        what = change_entries(array, rng)
-        np.save(path, array)
-    manifest = path.with_name("manifest.jsonl")
-    if manifest.exists():
-        lines = _read_lines(manifest)
-        if isinstance(lines[number + 1], dict):
-            lines[number + 1][part] = checksum(path.read_bytes())
-        _write_lines(manifest, lines)
+    part = path.suffix[1:]
+    array = np.fromfile(path, "<i4" if part == "ids" else "<f8")
+    what = change_entries(array, rng)
+    array.tofile(path)
+    arrays, description = load_arrays(path.with_suffix(".safetensors"))
+    description[part] = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    save_arrays(path.with_suffix(".safetensors"), arrays, description)
     return what
 
 

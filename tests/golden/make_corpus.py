@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from supdocnade import Corpus
-from supdocnade.corpus.manifest import FORMAT
+from supdocnade.schema import FORMAT
 
 FOLDER = Path(__file__).parent
 

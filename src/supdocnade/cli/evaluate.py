@@ -14,8 +14,7 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.formats import format_count, format_right, format_table
 from supdocnade.cli.model_commands import Evaluate
-from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.manifest import is_corpus
+from supdocnade.corpus.disk import Corpus, is_corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import scan_photographs

@@ -24,8 +24,7 @@ from supdocnade.cli.formats import (
 from supdocnade.cli.learning_commands import Train
 from supdocnade.cli.options import flag_of
 from supdocnade.cli.stopping import explain_resuming
-from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.manifest import is_corpus
+from supdocnade.corpus.disk import Corpus, is_corpus
 from supdocnade.errors import (
     InvalidArgument,
     ProcessLost,

@@ -3,9 +3,9 @@
 `docs/decisions/0009-corpora-on-disk.md` describes the files and the reasons for them.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,31 +16,39 @@ from scipy import sparse
 
 from supdocnade.checks import check_count
 from supdocnade.corpus.counts import canonical_counts, split_blocks, split_counts
-from supdocnade.corpus.disk_files import (
-    Records,
+from supdocnade.corpus.shards import (
     Shard,
+    ShardRecord,
     check_counts,
     check_ids,
-    check_records,
+    count_shards,
     max_open_files,
     remove_shard,
     run_bounds,
     shard_path,
     write_shard,
 )
-from supdocnade.corpus.manifest import (
-    MANIFEST_NAME,
-    MAX_VOCABULARY,
-    Manifest,
-    append_entry,
-    check_current,
-    checksum,
-    is_corpus,
-    read_manifest,
-    write_manifest,
-)
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.schema import load, save, stored
 from supdocnade.storage import LOCK, lock_folder, temporary_target
+
+KIND, FILE = "Corpus", "corpus.safetensors"
+MAX_VOCABULARY = 2**31 - 1
+"""Word ids are int32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusRecord:
+    """The file of a corpus beside those of its shards."""
+
+    n_words: int = stored(least=1, most=MAX_VOCABULARY)
+    encoder: str | None
+    """Fingerprint of the encoder that made the words, if it was given."""
+
+
+def is_corpus(folder: Path) -> bool:
+    """Return whether a folder holds a corpus."""
+    return (folder / FILE).exists()
 
 
 class Corpus:
@@ -63,10 +71,9 @@ class Corpus:
     >>> folder.cleanup()
     """
 
-    def __init__(self, folder: Path, manifest: Manifest):
-        self.folder = folder
-        self._manifest = manifest
-        self.shards = [Shard(folder, n, entry) for n, entry in enumerate(manifest.shards)]
+    def __init__(self, folder: Path, record: CorpusRecord, shards: Sequence[Shard] = ()):
+        self.folder, self._record = folder, record
+        self.shards = list(shards)
         self._open = lru_cache(max_open_files())(Shard.open)
 
     @classmethod
@@ -91,14 +98,15 @@ class Corpus:
         if is_corpus(path):
             raise StorageError(f"{path} holds a corpus already; open it, or use another folder.")
         # An interrupted creation may have left these two files.
-        found = {temporary_target(entry.name) for entry in path.iterdir()} - {LOCK, MANIFEST_NAME}
+        found = {temporary_target(entry.name) for entry in path.iterdir()} - {LOCK, FILE}
         if found:
             raise StorageError(f"{path} must be empty for a new corpus, got {min(found)!r} in it.")
-        manifest = Manifest(int(n_words), encoder)
+        record = CorpusRecord(n_words=int(n_words), encoder=encoder)
         with lock_folder(path):
             if is_corpus(path):
                 raise StorageError(f"{path} was made a corpus by another process.")
-            return cls(path, write_manifest(path, manifest))
+            save(path / FILE, KIND, record)
+        return cls(path, record)
 
     @classmethod
     def open(
@@ -106,9 +114,8 @@ class Corpus:
     ) -> "Corpus":
         """Open an existing corpus; a damaged or foreign one raises `StorageError`.
 
-        The manifest and the types and sizes of all files are checked at once. Offsets and records
-        are compared with their checksums when they are read; ids are checked for their range then,
-        and compared with their checksums by `verify`.
+        Records, and the sizes of all files, are checked at once. Ids are checked for their range
+        when they are read, and compared with their checksums by `verify`.
 
         Parameters
         ----------
@@ -117,22 +124,15 @@ class Corpus:
         verify : read everything and compare it with the checksums.
         """
         path = Path(folder)
-        manifest = read_manifest(path)
-        if encoder is not None and encoder != manifest.encoder:
+        if not is_corpus(path):
+            raise StorageError(f"{path} is not a corpus: it has no {FILE}.")
+        record = load(path / FILE, KIND, CorpusRecord)
+        if encoder is not None and encoder != record.encoder:
             raise StorageError(
-                f"{path} was made with encoder {manifest.encoder!r}, but encoder is {encoder!r}."
+                f"{path} was made with encoder {record.encoder!r}, but encoder is {encoder!r}."
             )
-        corpus = cls(path, manifest)
-        for shard in corpus.shards:
-            shard.check()
-        # A kill leaves the files of one shard that is not in the manifest, never of two.
-        n_shards = len(corpus.shards)
-        later = shard_path(path, n_shards + 1, "ids")
-        if later.exists() and len(read_manifest(path).shards) == n_shards:
-            raise StorageError(
-                f"{path / MANIFEST_NAME} is damaged: it has {n_shards} shards, but there is a file "
-                f"{later.name}."
-            )
+        shards = [Shard.load(path, number) for number in range(count_shards(path))]
+        corpus = cls(path, record, shards)
         if verify:
             corpus.verify()
         return corpus
@@ -163,25 +163,22 @@ class Corpus:
         keys : digests that are equal for copies of a document, None where unknown.
         """
         if isinstance(documents, list | tuple):
-            ids_N, offsets_B1 = _tokens_from_ids(documents, self.n_words)
-            counts_N = None
+            tokens = _tokens_from_ids(documents, self.n_words)
         else:
-            ids_N, offsets_B1, counts_N = _tokens_from_matrix(documents, self.n_words)
-        given: dict[str, Any] = {"names": names, "labels": labels, "tags": tags}
-        if keys is not None:
-            given["keys"] = keys
-        records = _make_records(given, n_documents=len(offsets_B1) - 1)
+            tokens = _tokens_from_matrix(documents, self.n_words)
+        given = {"names": names, "labels": labels, "tags": tags, "keys": keys}
+        records = _check_records(given, n_documents=len(tokens[1]) - 1)
         number = len(self.shards)
         with lock_folder(self.folder):
-            check_current(self.folder, self._manifest)
+            if shard_path(self.folder, number).exists():
+                raise StorageError(
+                    f"{self.folder} has changed since it was opened; open it again to append."
+                )
             try:
-                shard = write_shard(self.folder, number, ids_N, offsets_B1, counts_N, records)
-                append_entry(self.folder, self._manifest, shard.entry)
+                shard = write_shard(self.folder, number, tokens, records)
             except BaseException:
-                # Unless its line was written just before, the manifest does not name the shard.
-                with suppress(StorageError):
-                    if len(read_manifest(self.folder).shards) == number:
-                        remove_shard(self.folder, number)
+                if not shard_path(self.folder, number).exists():
+                    remove_shard(self.folder, number)
                 raise
         self.shards.append(shard)
         for cached in ("_offsets", "fractional"):
@@ -189,14 +186,13 @@ class Corpus:
 
     def __len__(self) -> int:
         """Number of documents."""
-        return sum(shard.entry.documents for shard in self.shards)
+        return sum(map(len, self.shards))
 
     def __repr__(self) -> str:
         return f"Corpus({str(self.folder)!r}: {len(self)} documents over {self.n_words} words)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        manifest = replace(self._manifest, shards=list(self._manifest.shards))
-        return Corpus, (self.folder, manifest)
+        return Corpus, (self.folder, self._record, tuple(self.shards))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -206,48 +202,46 @@ class Corpus:
     @property
     def n_words(self) -> int:
         """Size of the vocabulary."""
-        return self._manifest.n_words
+        return self._record.n_words
 
     @property
     def n_tokens(self) -> int:
         """Number of tokens of all documents."""
-        return sum(shard.entry.tokens for shard in self.shards)
+        return sum(shard.n_tokens for shard in self.shards)
 
     @property
     def encoder(self) -> str | None:
         """Fingerprint of the encoder that made the words, if it was given."""
-        return self._manifest.encoder
+        return self._record.encoder
 
     @cached_property
     def fractional(self) -> bool:
         """True if any count is not a whole number."""
-        return any(shard.entry.counts is not None for shard in self.shards)
+        return any("counts" in shard.checksums for shard in self.shards)
 
     @property
     def names(self) -> list[str | None]:
         """Names of the documents, None where unknown."""
-        return [name for records in self.records() for name in records["names"]]
+        return [name for record in self.records() for name in record.names]
 
     @property
     def labels(self) -> list[str | None]:
         """Classes of the documents, None where unknown."""
-        return [label for records in self.records() for label in records["labels"]]
+        return [label for record in self.records() for label in record.labels]
 
     @property
     def tags(self) -> list[list[str] | None]:
         """Annotations of the documents, None where unknown."""
-        return [tags for records in self.records() for tags in records["tags"]]
+        return [tags for record in self.records() for tags in record.tags]
 
     @property
     def keys(self) -> list[str | None]:
         """Digests that are equal for copies of a document, None where unknown."""
-        return [key for records in self.records() for key in records["keys"]]
+        return [key for record in self.records() for key in record.keys]
 
-    def records(self) -> Iterator[Records]:
-        """Return an iterator over names, labels, tags and keys of the documents, shard by shard."""
-        for shard in self.shards:
-            records = shard.records()
-            yield {"keys": [None] * shard.entry.documents, **records}
+    def records(self) -> Iterator[ShardRecord]:
+        """Return an iterator over what is known of the documents, shard by shard."""
+        return (shard.record() for shard in self.shards)
 
     @property
     def length_B(self) -> NDArray[np.int64]:
@@ -255,8 +249,9 @@ class Corpus:
         return self._offsets[0]
 
     def fingerprint(self) -> str:
-        """Return a digest of the vocabulary size and of the shards' checksums in their order."""
-        return checksum(repr((self.n_words, tuple(self._manifest.shards))).encode())
+        """Return a digest of the vocabulary size and of the shards in their order."""
+        digests = [self.n_words, *(shard.digest for shard in self.shards)]
+        return hashlib.blake2b(repr(digests).encode(), digest_size=16).hexdigest()
 
     def counts(self, rows: ArrayLike | slice | None = None) -> sparse.csr_array:
         """Return counts as a matrix, (chosen documents, words).
@@ -337,7 +332,7 @@ class Corpus:
         for number, source, first, last in sorted(runs):
             shard = self.shards[number]
             self._open(shard, "ids").read_into(ids_N[first:last], source)
-            if counts_N is not None and shard.entry.counts is not None:
+            if counts_N is not None and "counts" in shard.checksums:
                 self._open(shard, "counts").read_into(counts_N[first:last], source)
                 check_counts(shard.path("counts"), counts_N[first:last])
         if ids_N.size and not (ids_N.min() >= 0 and ids_N.max() < self.n_words):
@@ -349,19 +344,20 @@ class Corpus:
     @cached_property
     def _offsets(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Length and first token of every document, and the first document of every shard."""
-        offsets = [shard.offsets() for shard in self.shards]
+        offsets = [shard.offsets_B1 for shard in self.shards]
         none = np.empty(0, np.int64)
-        sizes = [shard.entry.documents for shard in self.shards]
         return (
             np.concatenate([none, *(np.diff(each) for each in offsets)]),
             np.concatenate([none, *(each[:-1] for each in offsets)]),
-            np.cumsum([0, *sizes])[:-1],
+            np.cumsum([0, *map(len, self.shards)])[:-1],
         )
 
 
-def _tokens_from_matrix(
-    documents: Any, n_words: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64] | None]:
+Tokens = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64] | None]
+"""Ids, the offsets of documents, and the count that each token is a part of."""
+
+
+def _tokens_from_matrix(documents: Any, n_words: int) -> Tokens:
     matrix = canonical_counts("documents", documents)
     if matrix.shape[1] != n_words:
         raise InvalidArgument(f"documents must have {n_words} columns, got {matrix.shape[1]}.")
@@ -369,12 +365,10 @@ def _tokens_from_matrix(
     ends = np.concatenate([[0], np.cumsum(repeats)])
     ids_N = np.repeat(matrix.indices.astype(np.int32), repeats)
     counts_N = None if weight is None else np.repeat(matrix.data, repeats)
-    return ids_N, ends[matrix.indptr], counts_N
+    return ids_N, ends[matrix.indptr].astype(np.int64), counts_N
 
 
-def _tokens_from_ids(
-    documents: Sequence[Any], n_words: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _tokens_from_ids(documents: Sequence[Any], n_words: int) -> Tokens:
     parts = [np.empty(0, np.int32)]
     for number, ids in enumerate(documents):
         if not isinstance(ids, np.ndarray) or ids.ndim != 1:
@@ -392,29 +386,27 @@ def _tokens_from_ids(
                 f"got {ids.min()} .. {ids.max()} for number {number}."
             )
         parts.append(np.sort(ids).astype(np.int32))
-    return np.concatenate(parts), np.cumsum([0, *map(len, parts[1:])])
+    return np.concatenate(parts), np.cumsum([0, *map(len, parts[1:])]), None
 
 
-def _make_records(given: dict[str, Any], n_documents: int) -> Records:
-    """Return checked records as lists of JSON types; None means unknown for all documents."""
+def _check_records(given: dict[str, Any], n_documents: int) -> dict[str, list[Any]]:
+    """Return names, labels, tags and keys as lists; None means unknown for all documents."""
     if n_documents == 0:
         raise InvalidArgument("documents must be at least one, got none.")
-    records: Records = {}
+    records: dict[str, list[Any]] = {}
     for name, values in given.items():
-        if values is None:
-            records[name] = [None] * n_documents
-            continue
-        if isinstance(values, str) or not isinstance(values, Iterable):
+        if values is not None and (isinstance(values, str) or not isinstance(values, Iterable)):
             raise InvalidArgument(f"{name} must be a list, got {values!r}.")
-        # str() makes plain strings of NumPy's; check_records refuses other types.
-        records[name] = [str(value) if isinstance(value, str) else value for value in values]
-        if name == "tags":
-            records[name] = [
-                list(value) if isinstance(value, tuple | np.ndarray) else value
-                for value in records[name]
-            ]
-    try:
-        check_records(records, n_documents)
-    except ValueError as error:
-        raise InvalidArgument(f"{error}.") from error
+        found: list[Any] = [None] * n_documents if values is None else list(values)
+        if len(found) != n_documents:
+            raise InvalidArgument(f"{name} must be a list of {n_documents}, got {len(found)}.")
+        what = "lists of str" if name == "tags" else "str"
+        for number, value in enumerate(found):
+            texts = [value] if isinstance(value, str) or name != "tags" else value
+            is_kind = isinstance(value, list | tuple | np.ndarray if name == "tags" else str)
+            if value is not None and not (is_kind and all(isinstance(x, str) for x in texts)):
+                raise InvalidArgument(
+                    f"{name} must be {what} or None, got {value!r} for document {number}."
+                )
+        records[name] = found
     return records

@@ -120,11 +120,10 @@ def evaluate_corpus(
     sums: Sums = {}
     done = 0
     for found, features_BF in zip(corpus.records(), features, strict=True):
-        n_images = len(found["names"])
+        n_images = len(found.names)
         counts = corpus.counts(slice(done, done + n_images))
         topics_BH = fitted.compute_topics(counts, features_BF)
-        labels, tags, keys = (found[name] for name in ("labels", "tags", "keys"))
-        add_sums(sums, _count(fitted, labels, tags, keys, topics_BH))
+        add_sums(sums, _count(fitted, found.labels, found.tags, found.keys, topics_BH))
         done += n_images
         options.progress(PREDICTING, done, len(corpus))
     return _make_evaluation(fitted, sums)

@@ -103,7 +103,7 @@ def _read_records(
     found = check_tags(corpus.tags if tags is None else tags, len(corpus))
     equal: dict[tuple[str, ...], Tags] = {}  # One list for all photographs with the same tags.
     names = [name or f"image {number}" for number, name in enumerate(corpus.names)]
-    keys = [key for records in corpus.records() for key in records["keys"]]
+    keys = corpus.keys
     return Photographs(
         sources=[b""] * len(corpus),
         names=names,

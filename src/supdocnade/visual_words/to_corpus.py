@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_count
 from supdocnade.cluster import shard_options
-from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.manifest import is_corpus
+from supdocnade.corpus.disk import Corpus, is_corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.images.reading import READING, SkippedImage, image_name
 from supdocnade.runs import PartProgress, RunOptions
@@ -157,8 +156,8 @@ def read_features(corpus: Corpus) -> Iterator[NDArray[np.float32]]:
     for number, shard in enumerate(corpus.shards):
         path = corpus.folder / FEATURES.format(number)
         arrays, _ = load_arrays(path)
-        if "features" not in arrays or len(arrays["features"]) != shard.entry.documents:
-            raise StorageError(f"{path} is damaged: it must have {shard.entry.documents} images.")
+        if "features" not in arrays or len(arrays["features"]) != len(shard):
+            raise StorageError(f"{path} is damaged: it must have {len(shard)} images.")
         yield arrays["features"]
 
 

@@ -1,6 +1,5 @@
 """Corpora on disk: documents are stored and read back, wrong ones are refused."""
 
-import json
 import os
 import pickle
 import shutil
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from supdocnade import Corpus
-from supdocnade.corpus import disk, disk_files
+from supdocnade.corpus import shards
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import lock_folder
 
@@ -52,20 +51,12 @@ def test_files_are_as_documented(corpus):
     names = {path.name for path in corpus.folder.iterdir()} - {".lock"}
     stems = [f"shard-{n:05d}" for n in range(3)]
     assert names == {
-        "manifest.jsonl", "shard-00001.counts.npy", *(f"{stem}.json" for stem in stems),
-        *(f"{stem}.{part}.npy" for stem in stems for part in ("ids", "offsets")),
+        "corpus.safetensors", "shard-00001.counts",
+        *(f"{stem}.{part}" for stem in stems for part in ("ids", "safetensors")),
     }  # fmt: skip
-    ids, offsets, counts = (
-        np.load(corpus.folder / f"shard-00001.{part}.npy", allow_pickle=False)
-        for part in ("ids", "offsets", "counts")
-    )
-    assert (ids.dtype, offsets.dtype, counts.dtype) == (np.int32, np.int64, np.float64)
-    assert ids.tolist() == [0, 1, 1, 1, 3, 3, 3]
-    assert offsets.tolist() == [0, 4, 7]
+    assert np.fromfile(corpus.folder / "shard-00001.ids", "<i4").tolist() == [0, 1, 1, 1, 3, 3, 3]
+    counts = np.fromfile(corpus.folder / "shard-00001.counts", "<f8")
     assert counts.tolist() == [0.5, 2.25, 2.25, 2.25, 3, 3, 3]
-    with open(corpus.folder / "shard-00001.json") as file:
-        assert json.load(file) == {"names": [None, None], "labels": [None, None],
-                                   "tags": [["sand", "tide"], None]}  # fmt: skip
 
 
 def test_rows_are_indexed_as_in_an_array(corpus):
@@ -89,8 +80,6 @@ def test_blocks_are_bounded_and_complete(corpus, n_tokens):
 
 
 def test_keys_are_stored_if_they_are_given(corpus):
-    content = (corpus.folder / "shard-00000.json").read_bytes()
-    assert b"keys" not in content
     corpus.append(PARTS, keys=["f00", None])
     for one in (corpus, Corpus.open(corpus.folder, verify=True)):
         assert one.keys == [None] * 8 + ["f00", None]
@@ -171,9 +160,9 @@ def test_folders_with_other_contents_are_refused(tmp_path, corpus):
         Corpus.create(tmp_path, n_words=4)
     with pytest.raises(StorageError, match=r"photo.jpg cannot be written: File exists"):
         Corpus.create(tmp_path / "photo.jpg", n_words=4)
-    with pytest.raises(StorageError, match=r"is not a corpus: it has no manifest.jsonl"):
+    with pytest.raises(StorageError, match=r"is not a corpus: it has no corpus.safetensors"):
         Corpus.open(tmp_path)
-    with pytest.raises(StorageError, match=r"manifest.jsonl cannot be read: Not a directory"):
+    with pytest.raises(StorageError, match=r"photo.jpg is not a corpus"):
         Corpus.open(tmp_path / "photo.jpg")
 
 
@@ -198,24 +187,39 @@ def test_one_of_two_appenders_is_refused(corpus):
     assert again.counts().toarray().tolist() == np.vstack([EVERYTHING, WHOLE, PARTS]).tolist()
 
 
-@pytest.mark.parametrize("broken", ["write_shard", "append_entry"])
+@pytest.mark.parametrize("broken", ["_write", "save"])
 def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
-    whole = getattr(disk, broken)
-
     def fail(*arguments):
-        if broken == "write_shard":
-            whole(*arguments)
         raise StorageError("disk full")
 
     before = {path.name for path in corpus.folder.iterdir()}
     with monkeypatch.context() as patch:
-        patch.setattr(disk, broken, fail)
+        patch.setattr(shards, broken, fail)
         with pytest.raises(StorageError, match="disk full"):
             corpus.append(PARTS)
     assert {path.name for path in corpus.folder.iterdir()} == before
     assert len(Corpus.open(corpus.folder, verify=True)) == len(corpus) == 8
     corpus.append(WHOLE)
     assert len(Corpus.open(corpus.folder, verify=True)) == 12
+
+
+def test_leftovers_of_a_killed_append_are_replaced(corpus):
+    for part in ("ids", "counts"):
+        (corpus.folder / f"shard-00003.{part}").write_bytes(b"half of")
+    assert len(Corpus.open(corpus.folder, verify=True)) == 8
+    corpus.append(WHOLE)
+    assert not (corpus.folder / "shard-00003.counts").exists()
+    assert len(Corpus.open(corpus.folder, verify=True)) == 12
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_missing_shard_is_named(corpus, number):
+    (corpus.folder / f"shard-0000{number}.safetensors").unlink()
+    if number == 2:  # As after an append that was killed.
+        assert len(Corpus.open(corpus.folder)) == 6
+        (corpus.folder / "shard-00001.safetensors").unlink()
+    with pytest.raises(StorageError, match="is damaged: "):
+        Corpus.open(corpus.folder)
 
 
 def test_a_full_disk_or_a_missing_folder_is_named(corpus, monkeypatch):
@@ -236,9 +240,9 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 def test_a_corpus_of_an_earlier_version_is_read_and_appended_to(tmp_path):
     folder = tmp_path / "corpus"
-    shutil.copytree(GOLDEN / "corpus_format_2", folder)
+    shutil.copytree(GOLDEN / "corpus_format_4", folder)
     corpus = Corpus.open(folder, encoder="sift", verify=True)
-    assert corpus.fingerprint() == "e12276fda5618c984113388ff725570f"
+    assert corpus.fingerprint() == "eaec614cc8c54d5ffd3b7d00a1e9be64"
     counts = [[2, 0, 1, 0], [0, 0, 0, 0], [0.5, 2.25, 0, 3]]
     assert corpus.counts().toarray().tolist() == counts
     assert corpus.names == ["a", "Straße", None]
@@ -255,7 +259,7 @@ def test_a_corpus_of_an_earlier_version_is_read_and_appended_to(tmp_path):
 def test_files_are_read_without_positional_reads(corpus, monkeypatch):
     """As on Windows."""
     monkeypatch.delattr(os, "preadv", raising=False)
-    monkeypatch.setattr(disk_files, "MAX_READ", 5)
+    monkeypatch.setattr(shards, "MAX_READ", 5)
     assert corpus.counts([5, 0]).toarray().tolist() == EVERYTHING[[5, 0]].tolist()
 
 
@@ -263,7 +267,7 @@ def test_a_truncated_file_is_refused_while_it_is_read(corpus):
     assert corpus.counts([0]).toarray().tolist() == [[2, 0, 1, 0]]
     path = corpus.shards[0].path("ids")
     os.truncate(path, path.stat().st_size - 4)
-    with pytest.raises(StorageError, match=r"shard-00000.ids.npy is damaged: it was truncated"):
+    with pytest.raises(StorageError, match=r"shard-00000.ids is damaged: it was truncated"):
         corpus.counts([3])
 
 
