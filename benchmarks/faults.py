@@ -256,7 +256,7 @@ def contents(path: Path) -> Any:
         ]
     if (path / "scene.safetensors").exists():
         description, arrays = file_contents(path / "scene.safetensors")
-        del description["parts"]["topics"]["history"]["seconds"]
+        del description["scene"]["history"]["seconds"]
         return description, arrays
     files = (each for each in path.rglob("*") if each.is_file() and each.name != ".lock")
     return {str(each.relative_to(path)): file_contents(each) for each in files}

@@ -21,7 +21,7 @@ ALLOWANCE = 9 * 2**20
 def run(code, *arguments):
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
         cwd=ROOT,
         capture_output=True,
         text=True,
