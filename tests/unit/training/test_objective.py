@@ -61,9 +61,15 @@ def test_the_hybrid_objective_by_its_definition(class_input, generative_weight):
     torch.testing.assert_close(loss, expected)
 
 
-@pytest.mark.parametrize("output", ["tree", "softmax"])
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
-@pytest.mark.parametrize("generative_weight", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("output", "activation", "generative_weight"),
+    [
+        ("tree", "relu", 0.3),
+        ("tree", "sigmoid", 0.0),
+        ("softmax", "tanh", 0.3),
+        ("softmax", "sigmoid", 0.3),
+    ],
+)
 def test_all_gradients_against_finite_differences(output, activation, generative_weight):
     corpus = make_corpus([0, -1, 1], document_weight=[1, 1, 2])
     network = randomize(
