@@ -154,12 +154,3 @@ def test_errors_are_one_sentence(tmp_path, files, options, message):
     assert done.err.count("\n") == 1
     assert done.out == ""
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
-
-
-def test_empty_documents_are_left_out(texts, tmp_path):
-    corpus = tmp_path / "corpus"
-    shutil.copytree(texts, corpus)
-    (corpus / "sea" / "empty.txt").write_text(" \n")
-    done = supdocnade("topics", corpus, "-o", tmp_path / "m", *QUICK)
-    assert done.err == "note: 1 document without text left out, such as sea/empty.txt.\n"
-    assert "from 54 documents" in done.out

@@ -113,31 +113,6 @@ def test_removed_photographs_are_not_waited_for(page):
     expect(page.locator(".result")).to_have_count(1)
 
 
-def test_removed_photographs_are_not_retried(browser, server):
-    requested = []
-
-    def busy(route):
-        requested.append(route.request.url)
-        body = json.dumps({"code": "overloaded", "detail": "busy."})
-        route.fulfill(status=503, headers={"Retry-After": "5"}, body=body)
-
-    with open_page(browser, server) as page:
-        page.clock.install()
-        page.route("**/v1/predict", busy)
-        page.set_input_files("#files", photo_files(0, 1))
-        expect(page.locator(".result .waiting", has_text="busy")).to_have_count(2)
-        page.clock.fast_forward(5_000)
-        expect(page.locator(".result .waiting", has_text="busy")).to_have_count(2)
-        while len(requested) < 4:
-            page.evaluate("0")
-        page.get_by_role("button", name="Remove 0.jpg").click()
-        page.get_by_role("button", name="Remove all").click()
-        page.clock.fast_forward(60_000)
-        page.evaluate("() => fetch('/healthz').then((response) => response.json())")
-        expect(page.locator("#status")).to_have_text("All photographs removed.")
-    assert len(requested) == 4
-
-
 def test_photograph_can_be_pasted(page):
     page.evaluate(
         """(bytes) => {

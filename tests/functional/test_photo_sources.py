@@ -11,9 +11,7 @@ from tests.packed_photos import copy_to_memory, tar_members, write_tar
 from tests.textures import plain_packet
 
 from supdocnade import SceneModel
-from supdocnade.corpus.disk import Corpus
 from supdocnade.folders.photo_folder import read_folder
-from supdocnade.folders.photo_sources import scan_photographs
 
 
 @pytest.fixture(scope="module")
@@ -174,16 +172,6 @@ def test_training_reads_photographs_in_few_passes(places, reads, tmp_path, monke
     assert min(counts) == 2
 
 
-def test_keywords_that_workers_read_are_those_of_a_listing(with_keywords, model, tmp_path):
-    done = supdocnade("encode", model, with_keywords, "-o", tmp_path / "corpus")
-    assert done.code == 0, done.err
-    corpus = Corpus.open(tmp_path / "corpus")
-    found = dict(zip(corpus.names, corpus.tags, strict=True))
-    records = scan_photographs(with_keywords).records
-    assert found == {record.source: list(record.tags) for record in records}
-    assert all(found.values())
-
-
 def test_local_copies_spare_training_the_remote_file_system(places, model, tmp_path, monkeypatch):
     monkeypatch.setitem(
         fsspec.config.conf, "filecache", {"cache_storage": str(tmp_path / "copies")}
@@ -207,16 +195,3 @@ def test_local_copies_spare_training_the_remote_file_system(places, model, tmp_p
 def names_in(model):
     folder = model.with_name("photos")
     return [record.path.relative_to(folder).as_posix() for record in read_folder(folder)]
-
-
-def test_errors_of_places_are_one_sentence(model, tmp_path):
-    for place, message in {
-        "nowhere://photos": "Protocol not known: nowhere",
-        str(tmp_path / "none.tar"): "none.tar cannot be read: No such file or directory.",
-        "memory://nothing": "memory://nothing must hold photographs",
-    }.items():
-        done = supdocnade("check", place)
-        assert done.code == 1
-        assert done.err.startswith("error: ")
-        assert done.err.count("\n") == 1
-        assert message in done.err

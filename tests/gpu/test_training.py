@@ -259,3 +259,35 @@ def test_two_threads_train_at_the_same_time():
         list(threads.map(lambda each: each.fit(corpus), at_once))
     for each, expected in zip(at_once, alone, strict=True):
         assert_same_bits(each, expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "sgd", "learning_rate": 1e-2},
+        {"class_weight": [3.0, 1.0, 0.5]},
+        {"batch_size": 1, "max_epochs": 2},
+        {"batch_size": 1000},
+    ],
+)
+def test_other_settings(options):
+    corpus = documents()
+    on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
+    expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
+    for a, e in zip(actual.epochs, expected.epochs, strict=True):
+        assert a.loss == pytest.approx(e.loss, rel=1e-3)
+
+
+@touched_rows
+def test_batches_of_very_different_length(few_rows):
+    rng = np.random.default_rng(0)
+    lengths = np.where(np.arange(90) < 5, 400, 3)
+    bags = np.stack([rng.multinomial(n, np.full(N_VISUAL, 1 / N_VISUAL)) for n in lengths])
+    bags[7] = 0
+    corpus = Documents.from_counts(
+        bags, annotations=np.zeros((90, N_TAGS)), labels=np.arange(90) % 3, n_classes=3
+    )
+    on_cpu, on_gpu = (trainer(corpus, device) for device in ("cpu", "cuda"))
+    expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
+    for a, e in zip(actual.epochs, expected.epochs, strict=True):
+        assert a.loss == pytest.approx(e.loss, rel=1e-4)

@@ -246,3 +246,23 @@ def test_random_problems(lengths, n_words, n_topics, output, activation, weighte
     for a, e in zip(actual, expected, strict=True):
         # Sums that nearly cancel have no relative precision; their terms are of the order of 1.
         torch.testing.assert_close(a.double(), e, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_equal_biases_of_documents_are_one_bias(output):
+    shared = make_problem([5, 0, 30], 11, n_topics=6, output=output).to(torch.float32)
+    c_H = shared.parameters.hidden_bias_H
+    rows_BH = c_H.detach().repeat(3, 1).requires_grad_()
+    own = shared._replace(parameters=shared.parameters._replace(hidden_bias_H=rows_BH))
+    nll, summary, W, c, V, b = evaluate(shared, "tanh", "cpu")
+    own_nll, own_summary, own_W, own_c, own_V, own_b = evaluate(own, "tanh", "cpu")
+    for a, e in ((own_nll, nll), (own_summary, summary), (own_W, W), (own_V, V), (own_b, b)):
+        torch.testing.assert_close(a, e, rtol=0, atol=0)
+    torch.testing.assert_close(own_c.sum(dim=0), c)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_word_repeated_beyond_a_tile(activation):
+    problem = make_problem([75], n_words=3, n_topics=9, scale=0.05)
+    expected = evaluate(problem, activation, "reference")
+    assert_same(evaluate(problem.to(torch.float32), activation, "cpu"), expected, FLOAT32)

@@ -76,24 +76,6 @@ def test_an_interrupted_run_resumes(fitted, paths, tmp_path, monkeypatch):
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_a_photograph_that_cannot_be_read_has_a_row_with_its_error(fitted, paths, tmp_path):
-    broken = tmp_path / "broken.jpg"
-    broken.write_bytes(b"no image")
-    sources = [paths[0], broken, paths[1]]
-    reasons = write_predictions(fitted, sources, tmp_path / "out", SKIP)
-    (reason,) = reasons
-    assert "broken.jpg" in reason
-    (file,) = json.loads((tmp_path / "out/manifest.json").read_bytes())["files"]
-    assert (file["n_images"], file["n_errors"]) == (3, 1)
-    lines = (tmp_path / "out" / file["file"]).read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    assert [row["file"] for row in rows] == [str(source) for source in sources]
-    assert [row.get("error") for row in rows] == [None, reason, None]
-    assert rows[0]["label"] == "coast"
-    assert sum(dict(rows[0]["probabilities"]).values()) == pytest.approx(1)
-    assert all(tag["probability"] > 0 for tag in rows[0]["tags"])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,16 +1,11 @@
 """The archive of drawn scenes: classes, tags, sizes, and folders that are written from it."""
 
-import json
-
-import numpy as np
 import pytest
 
 from supdocnade import storage
 from supdocnade.demo import CLASSES, drawn_scenes, write_scenes
 from supdocnade.demo.scenes import ARCHIVE, METADATA, N_PER_CLASS
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.folders.photo_folder import read_folder
-from supdocnade.images.decode import DecodeConfig, decode
 
 OPTIONS = {"classes": ("coast", "street"), "max_side": 48}
 
@@ -54,24 +49,6 @@ def test_invalid_arguments_are_refused(tmp_path, arguments, message):
     with pytest.raises(InvalidArgument, match=message):
         write_scenes(tmp_path / "new", **arguments)
     assert not (tmp_path / "new").exists()
-
-
-def test_files_and_metadata(tmp_path):
-    paths = write_scenes(tmp_path, 2, first=7, classes=("coast", "street"))
-    names = [f"{name}/{name}_000{n}.webp" for name in ("coast", "street") for n in (1, 2)]
-    assert [path.relative_to(tmp_path).as_posix() for path in paths] == names
-    lines = (tmp_path / METADATA).read_text().splitlines()
-    scenes = drawn_scenes(2, first=7, classes=("coast", "street"))
-    for path, name, scene, line in zip(paths, names, scenes, lines, strict=True):
-        np.testing.assert_array_equal(decode(path, DecodeConfig(color=True)), scene.image)
-        assert json.loads(line) == {
-            "file_name": name,
-            "label": scene.label,
-            "tags": list(scene.tags),
-        }
-    records = read_folder(tmp_path)
-    assert [record.label for record in records] == [scene.label for scene in scenes]
-    assert [set(record.tags) for record in records] == [set(scene.tags) for scene in scenes]
 
 
 def test_an_interrupted_call_is_resumed(tmp_path, monkeypatch):

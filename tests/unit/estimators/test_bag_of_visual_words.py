@@ -50,28 +50,6 @@ def test_the_same_seed_gives_the_same_counts_for_any_number_of_workers():
         np.testing.assert_array_equal(fitted(n_jobs=n_jobs).transform(IMAGES).toarray(), first)
 
 
-@pytest.mark.parametrize(
-    ("settings", "width"),
-    [
-        ({"grid": (1, 1)}, 9),
-        ({"grid": [(1, 1), (2, 2)]}, 45),
-        ({"grid": (3, 1)}, 27),
-        ({"patch_size": (16, 24), "grid": (1, 1)}, 9),
-        ({"contrast_percentile": 20.0}, 36),
-        ({"max_side": 50}, 36),
-    ],
-)
-def test_settings_lead_to_words(settings, width):
-    bag = fitted(**settings)
-    counts = bag.transform(IMAGES)
-    assert counts.shape == (10, width)
-    assert (counts.sum(axis=1) > 0).all()
-    assert len(bag.get_feature_names_out()) == width
-    assert bag.example_patches(3).shape[1:] == (
-        max(bag.encoder_.describer.sift.patch_sizes),
-    ) * 2 + (3,)
-
-
 def test_names_of_columns():
     names = BAG.get_feature_names_out()
     assert names[0] == "word0_region0"
@@ -184,23 +162,6 @@ def test_workers_and_the_cache_do_not_change_what_a_network_finds(network, tmp_p
         found = two.encode(COLORED)
         assert (found.counts != first.counts).nnz == 0
         np.testing.assert_array_equal(found.global_features, first.global_features)
-
-
-@pytest.mark.parametrize("features", ["network", mean_colors_of_cells])
-def test_sift_words_beside_others(features, network, tmp_path):
-    features = network if features == "network" else features
-    settings = {**SETTINGS, "grid": (1, 2), "random_state": 0}
-    first = BagOfVisualWords(features=features, **settings).fit(COLORED)
-    second = BagOfVisualWords(**{**settings, "n_words": 7}).fit(COLORED)
-    bag = BagOfVisualWords(features=features, n_sift_words=7, n_jobs=2, **settings).fit(COLORED)
-    counts = bag.transform(COLORED).toarray().reshape(len(COLORED), 2, 16)
-    alone = [each.transform(COLORED).toarray() for each in (first, second)]
-    np.testing.assert_array_equal(counts[..., :9], alone[0].reshape(-1, 2, 9))
-    np.testing.assert_array_equal(counts[..., 9:], alone[1].reshape(-1, 2, 7))
-    assert len(bag.get_feature_names_out()) == bag.n_features_out_ == 32
-    # Example patches of both kinds have the same side.
-    assert bag.example_patches(3).shape[1:] == bag.example_patches(12).shape[1:] == (48, 48, 3)
-    assert bag.example_patches(12).std() > 0
 
 
 def test_few_patches_give_fewer_sift_words_or_none(network, tmp_path):

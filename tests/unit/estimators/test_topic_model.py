@@ -336,19 +336,6 @@ def test_labels_never_seen_and_wrong_widths_are_refused(model, X):
         DocNADE(n_topics=2, max_epochs=1).fit(X).annotate(X)
 
 
-def test_a_fit_that_fails_changes_nothing(X, scenes):
-    model = SupDocNADE(**FAST).fit(X, scenes.labels)
-    expected = model.predict_proba(X)
-    model.set_params(clip_norm=-1.0)
-    names = np.array(["a", "b", "c", "d"])[scenes.labels]
-    with pytest.raises(InvalidArgument, match="clip_norm"):
-        model.fit(np.ones((80, 400)), names)
-    with pytest.raises(ValueError, match="X has 400 features"):
-        model.transform(np.ones((2, 400)))
-    np.testing.assert_array_equal(model.predict_proba(X), expected)
-    assert model.classes_.dtype.kind == "i"
-
-
 @pytest.mark.parametrize("first", [True, False])
 def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, monkeypatch):
     options = {"n_topics": 4, "batch_size": 10, "random_state": 0}

@@ -38,24 +38,6 @@ def contents(gallery):
     ]
 
 
-def test_only_what_is_new_or_changed_is_read_again(tmp_path, fitted, monkeypatch):
-    _, photos = build_index(tmp_path)
-    read = counted(monkeypatch)
-    changed, gone = sorted(photos.glob("*/*.jpg"))[:2]
-    new = photos / "new.jpg"
-    changed.write_bytes(photograph(20) + b"\0")
-    new.write_bytes(photograph(21))
-    gone.unlink()
-    second, _, _ = build_gallery(fitted, photos, tmp_path / "index")
-    assert sorted(read) == sorted([changed.name, "new.jpg"])
-    fresh, _, _ = build_gallery(fitted, photos, tmp_path / "fresh")
-    assert contents(second) == contents(fresh)
-    del second
-    before = (tmp_path / "index" / NAME).read_bytes()
-    build_gallery(fitted, photos, tmp_path / "index")
-    assert (tmp_path / "index" / NAME).read_bytes() == before
-
-
 def test_an_index_grows_and_shrinks(tmp_path, fitted, monkeypatch):
     monkeypatch.setattr(build, "BLOCK_SIZE", 1)
     whole, photos = build_index(tmp_path)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from PIL import Image
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.reading import check_images, content_key, map_images
@@ -9,6 +10,7 @@ from supdocnade.runs import RunOptions
 def test_keys_are_of_contents():
     grey = np.zeros((2, 3), np.uint8)
     keys = [content_key(each) for each in (b"", b"1", grey, grey.T, grey.astype(np.uint16))]
+    keys.append(content_key(Image.fromarray(grey)))
     assert len(set(keys)) == len(keys)
     assert content_key(np.asfortranarray(grey)) == content_key(grey)
     assert content_key("a path") is None

@@ -198,23 +198,3 @@ def test_it_is_cloned():
 def test_invalid_settings_are_refused(settings, message):
     with pytest.raises(InvalidArgument, match=message):
         fit(**settings)
-
-
-def test_more_photographs_are_added():
-    """A new class, and a photograph that was there before under another name."""
-    images, labels, _ = columns(scenes())
-    more = columns(scenes(6, 11))
-    model = fit()
-    words = model.fitted_.encoder.fingerprint()
-    added = [*more[0], images[0]], [*(["hill"] * 6), *more[1][6:], "hill"], [*more[2], ["new tag"]]
-    model.fit_more(*added)
-    assert model.classes_.tolist() == ["coast", "forest", "hill", "skyline"]
-    assert model.fitted_.data["n_images"] == 24 + 18
-    assert model.fitted_.data["images_of_class"] == {
-        "coast": 7,
-        "forest": 14,
-        "hill": 7,
-        "skyline": 14,
-    }
-    assert model.fitted_.encoder.fingerprint() == words
-    assert (model.predict(images[8:]) == labels[8:]).mean() > 0.8

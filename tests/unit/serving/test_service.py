@@ -2,7 +2,6 @@ import asyncio
 import gc
 import json
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 from tests.scene_model import small_model
@@ -75,23 +74,6 @@ def test_request_is_refused_before_its_body_is_read(path, monkeypatch):
     sent.clear()
     asyncio.run(app(scope, receive, send))
     assert sent[0]["status"] == (404 if path == "/v1/similar" else 500)
-    service.close()
-
-
-def test_request_that_finds_room_after_the_delay_is_admitted(monkeypatch):
-    service = Service(small_model().fitted_, ServeSettings(**SMALL_QUEUE))
-    delays = []
-
-    async def sleep(seconds):
-        delays.append(seconds)
-        service.n_waiting = 0
-
-    monkeypatch.setattr(service_module, "asyncio", SimpleNamespace(sleep=sleep))
-    service.n_waiting = 2
-    asyncio.run(service.admit())
-    assert delays == [service_module.REFUSAL_SECONDS]
-    asyncio.run(service.admit())
-    assert len(delays) == 1
     service.close()
 
 

@@ -95,20 +95,6 @@ def test_row_updates_resume_too(tmp_path, monkeypatch):
     assert parameter_bits(resumed) == parameter_bits(expected)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"learning_rate": 0.5}, r"learning_rate = 0.01, this run has 0.5"),
-        ({"seed": 1}, "seed = 0, this run has 1"),
-    ],
-)
-def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change, message):
-    options = {"checkpoint": tmp_path / "run"}
-    train(TrainerConfig(**EVERYTHING), **options)
-    with pytest.raises(StorageError, match=message):
-        train(TrainerConfig(**{**EVERYTHING, **change}), **options)
-
-
 def test_a_checkpoint_of_other_data_or_shape_is_refused(tmp_path):
     options = {"checkpoint": tmp_path / "run"}
     config = TrainerConfig(**EVERYTHING)

@@ -4,15 +4,11 @@ import torch
 from torch import nn
 
 from supdocnade.errors import BackendUnavailable
-from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.likelihood.operations import AdamRates, row_adam
-from supdocnade.model.config import DocNADEConfig
-from supdocnade.model.network import DocNADENetwork, random_tree
 from supdocnade.training.optimizers import (
     RowAdam,
     clip_gradients,
     coalesce_gradients,
-    make_optimizers,
 )
 
 
@@ -81,21 +77,6 @@ def test_repeated_rows_are_added_up():
     coalesce_gradients([table])
     assert table.grad._indices().tolist() == [[0, 2]]
     assert table.grad._values().tolist() == [[5.0], [3.0]]
-
-
-def test_large_tables_get_row_adam():
-    for n_words, expected in [(SPARSE_ROWS, 1), (SPARSE_ROWS + 1, 2)]:
-        config = DocNADEConfig(n_visual_words=n_words, n_topics=1)
-        network = DocNADENetwork(config, random_tree(config, 0))
-        optimizers = make_optimizers(network, "adam", 0.1)
-        assert len(optimizers) == expected
-        updated = [p for o in optimizers for g in o.param_groups for p in g["params"]]
-        assert len(updated) == 4
-        assert len(make_optimizers(network, "sgd", 0.1)) == 1
-    assert isinstance(optimizers[1], RowAdam)
-    tables = optimizers[1].param_groups[0]["params"]
-    assert tables[0] is network.word_embedding
-    assert tables[1] is network.node_weight
 
 
 def test_clipping_scales_dense_and_sparse_gradients_together():

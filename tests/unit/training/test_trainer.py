@@ -1,4 +1,3 @@
-import math
 import threading
 
 import numpy as np
@@ -66,18 +65,6 @@ def test_early_stopping_keeps_the_best_epoch():
     assert parameter_bits(network) == parameter_bits(at_best)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_global_features_are_trained(optimizer):
-    _, corpus = scene_corpus(50, mean_length=2, n_global_features=16)
-    _, unseen = scene_corpus(20, seed=1, mean_length=2, n_global_features=16)
-    config = TrainerConfig(
-        max_epochs=10, learning_rate=0.02 if optimizer == "adam" else 1.0, batch_size=10,
-        optimizer=optimizer, generative_weight=0.1,
-    )  # fmt: skip
-    _, history = train(config, corpus, unseen)
-    assert history.epochs[-1].validation["accuracy"] > 0.9
-
-
 def test_progress_counts_every_update():
     seen = []
     train(
@@ -86,24 +73,6 @@ def test_progress_counts_every_update():
         stage="once more",
     )
     assert seen == [("once more", update, 6) for update in range(1, 7)]
-
-
-def test_missing_labels_and_annotations_drop_their_terms():
-    counts = np.random.default_rng(0).integers(0, 4, (30, 10))
-    labels = np.where(np.arange(30) < 15, np.arange(30) % 2, -1)
-    tags = np.eye(3, dtype=int)[np.arange(30) % 3]
-    known = np.arange(30) % 2 == 0
-    corpus = Documents.from_counts(
-        counts, annotations=tags, annotation_mask=known, labels=labels, n_classes=2
-    )
-    config = TrainerConfig(max_epochs=2)
-    network, history = train(config, corpus=corpus, validation=None)
-    assert math.isfinite(history.epochs[-1].loss)
-    unlabelled = corpus.take(np.arange(15, 30))
-    alone, _ = train(config, corpus=unlabelled, validation=None)
-    prior = torch.log_softmax(torch.zeros(2), dim=0)
-    torch.testing.assert_close(torch.log_softmax(alone.label_bias.detach(), dim=0), prior)
-    assert not torch.equal(network.label_weight, alone.label_weight)
 
 
 @pytest.mark.parametrize(

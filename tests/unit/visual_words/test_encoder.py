@@ -46,21 +46,6 @@ def test_too_small_an_image_is_named():
         encoder().encode(np.zeros((9, 40), np.uint8))
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_panorama_is_told_what_becomes_of_it_and_what_to_do(turned):
-    described = replace(PLAIN, decoding=DecodeConfig(max_side=300, upscale=False))
-    panorama = np.zeros((160, 6000), np.uint8)
-    sizes = ("6000 × 160", "300 × 8") if not turned else ("160 × 6000", "8 × 300")
-    with pytest.raises(UnreadableImage) as raised:
-        encoder(described).encode(panorama.T if turned else panorama, "pano.jpg")
-    assert str(raised.value) == (
-        f"pano.jpg is too long and narrow: its {sizes[0]} pixels become {sizes[1]}, since the "
-        "longest side becomes 300, and patches of 16 need at least 13 × 13; crop its longest side "
-        "to 3692."
-    )
-    encoder(described).encode(panorama[:, :3692])
-
-
 def test_fingerprints_differ_where_words_could():
     other_words = Codebook(CODEBOOK.centres_KD + np.float32(1e-6))
     some = [

@@ -103,3 +103,8 @@ def test_images_that_cannot_be_read():
 def test_more_words_than_patches_are_refused():
     with pytest.raises(InvalidArgument, match="n_words must be at most the number of different"):
         fit_words(IMAGES[:1], PLAIN, WHOLE, n_words=5000, seed=0)
+
+
+def test_no_examples_are_kept_where_none_are_wanted():
+    fitted = fit_words(IMAGES, PLAIN, WHOLE, n_words=4, seed=0, n_examples=0)
+    assert fitted.examples.patches(3).shape == (0, 16, 16, 3)
