@@ -3,8 +3,10 @@
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Literal
 
-from supdocnade.checks import check_choice, check_settings, setting
+from supdocnade.checks import check_choice, check_settings, same_setting, setting
 from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood import ACTIVATIONS
+from supdocnade.training.config import TrainerConfig
 
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 """Smallest number of updates per epoch, within these batch sizes."""
@@ -108,7 +110,7 @@ class SceneSettings:
     min_tag_count: int = setting(
         3, "Ignore tags of fewer photographs.", option="--min-tag-count", least=1
     )
-    generative_weight: float = setting(1e-2, "As for `SupDocNADE`.")
+    generative_weight: float = same_setting(TrainerConfig, "generative_weight", 1e-2)
     annotation_output: str | None = setting(
         None,
         "Tags as words of the topic model, as in the paper, or one logistic output for each; by "
@@ -119,6 +121,7 @@ class SceneSettings:
         None,
         "Weight of the tags in training, see `SupDocNADE`; by default 30 for words, 1 for logistic "
         "outputs.",
+        least=0,
     )
     learning_rate: float = setting(
         3e-4, "Learning rate of the topic model.", option="--learning-rate", above=0
@@ -127,7 +130,7 @@ class SceneSettings:
     batch_size: int | None = setting(
         None, "Photographs per update; by default a twelfth of them, within 4 to 64.", least=1
     )
-    activation: str = setting("relu", "As for `SupDocNADE`.")
+    activation: str = setting("relu", "g, the activation of the topics.", choices=ACTIVATIONS)
     held_out: float = setting(
         0.15,
         "Share of the photographs on which the epochs, the SVM's settings, the temperature of "
@@ -138,11 +141,9 @@ class SceneSettings:
 
     def check(self) -> "SceneSettings":
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
-        # Imported here, since the help of the command line needs the fields alone.
+        # These import numpy, and the help of the command line needs the fields alone.
         from supdocnade.images.network_description import is_network_name
-        from supdocnade.likelihood import ACTIVATIONS
         from supdocnade.scene.class_heads import CLASS_HEADS
-        from supdocnade.training.config import TrainerConfig
         from supdocnade.visual_words.settings import VisualWordSettings
 
         values = {name: getattr(self, name) for name in self.names()}
@@ -164,12 +165,6 @@ class SceneSettings:
             checked.annotation_weight = ANNOTATION_WEIGHTS[str(checked.annotation_output)]
         check_choice("classifier", self.classifier, ("auto", *CLASS_HEADS))
         VisualWordSettings(**{name: getattr(checked, name) for name in WORD_SETTINGS}).check()
-        check_choice("activation", self.activation, ACTIVATIONS)
-        TrainerConfig(
-            generative_weight=self.generative_weight,
-            annotation_weight=checked.annotation_weight,
-            learning_rate=self.learning_rate,
-        )
         return checked
 
     def batch_of(self, n_images: int) -> int:

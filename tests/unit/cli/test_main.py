@@ -26,18 +26,14 @@ def test_without_a_command_there_is_help():
     [
         ["nope"],
         ["train"],
-        ["train", "photos"],
         ["train", "photos", "-o", "m", "--topics", "many"],
-        ["train", "photos", "-o", "m", "--topics", "0"],
         ["train", "photos", "-o", "m", "--classifier", "forest"],
-        ["train", "photos", "-o", "m", "--device", "tpu"],
         ["predict", "model"],
         ["predict", "model", "a.jpg", "--json", "--csv"],
         ["predict", "model", "a.jpg", "--dry-run"],
         ["explain", "model", "a.jpg", "--label", "a", "--tag", "b"],
         ["features", "--side", "224"],
         ["features", "--import", "none.onnx"],
-        ["train", "a", "-o", "b", "--seed", "-1"],
         ["demo", "--jobs", "0"],
     ],
 )

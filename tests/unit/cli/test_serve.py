@@ -42,7 +42,7 @@ def test_serving_other_machines_needs_a_token(monkeypatch, tmp_path):
     # With a token, the next error is that of the model.
     monkeypatch.setenv("SUPDOCNADE_TOKEN", "secret")
     done = supdocnade("serve", tmp_path, "--host", "0.0.0.0", "--port", 0)
-    assert "model.json" in done.err
+    assert "is not a model" in done.err
 
 
 def test_missing_extra_is_message(monkeypatch, tmp_path):
