@@ -36,8 +36,16 @@ import numpy as np
 from benchmarks.common import RESULTS, load, metadata, write_results
 from benchmarks.mutations import mutate_folder
 from supdocnade.errors import SupDocNADEError
-from supdocnade.storage import save_arrays
-from supdocnade.visual_words.to_corpus import FEATURES
+from supdocnade.schema import load as load_record
+from supdocnade.schema import save
+from supdocnade.visual_words.encode import EncodedImages, encode_all
+from supdocnade.visual_words.to_corpus import (
+    FEATURES,
+    FEATURES_KIND,
+    PART,
+    ShardFeatures,
+    read_features,
+)
 
 MAX_SECONDS = 1.0
 SLACK_BYTES = 2**20
@@ -215,19 +223,21 @@ def _use_index(folder: Path) -> None:
         gallery.nearest(gallery.topics(number), 3)
 
 
-def _make_cache(folder: Path) -> None:
+def _word_cache(folder: Path) -> Any:
     from supdocnade.visual_words.encode import WordCache
+
+    return WordCache(folder, small_model().fitted_.encoder)
+
+
+def _make_cache(folder: Path) -> None:
     from supdocnade.visual_words.encoder import ImageWords
 
-    cache = WordCache(folder, "fingerprint", 100)
-    cache.put(ImageWords(np.arange(90, dtype=np.int32), None, "ab" * 20))
+    _word_cache(folder).put(ImageWords(np.arange(80, dtype=np.int32), None, "ab" * 20))
 
 
 def _use_cache(folder: Path) -> None:
-    from supdocnade.visual_words.encode import WordCache
-
-    words = WordCache(folder, "fingerprint", 100).get("ab" * 20)
-    assert words is None or (words.ids.min() >= 0 and words.ids.max() < 100)
+    words = _word_cache(folder).get("ab" * 20)
+    assert words is None or (words.ids.min(initial=0) >= 0 and words.ids.max(initial=0) < 80)
 
 
 def _use_checkpoint(folder: Path) -> None:
@@ -242,32 +252,26 @@ def _use_checkpoint(folder: Path) -> None:
 
 
 def _make_parts(folder: Path) -> None:
-    from supdocnade.runs import RunOptions
-    from supdocnade.visual_words.to_corpus import _write_shard
-
     images = [each.image for each in small_scenes()[:3]]
-    records: dict[str, list[Any]] = {
-        "names": ["a", "b", "c"], "labels": ["x", None, "y"], "tags": [["sea"], None, []]
-    }  # fmt: skip
-    encoder = small_model().fitted_.encoder
-    task = folder / "part-00000.safetensors", (images, records)
-    _write_shard(encoder, False, RunOptions(), task)
+    encoded = encode_all(small_model().fitted_.encoder, images)
+    save(folder / "part-00000.safetensors", PART, encoded)
     features = np.ones((20, 4), np.float32)
     _make_corpus(folder)
     for number in range(2):
         path = folder / "corpus" / FEATURES.format(number)
-        save_arrays(path, {"features": features[: 20 - 10 * number]}, {})
+        save(path, FEATURES_KIND, ShardFeatures(features[: 20 - 10 * number]))
 
 
 def _use_parts(folder: Path) -> None:
     from supdocnade import Corpus
-    from supdocnade.visual_words.to_corpus import _read_shard, read_features
 
-    ids, _, records = _read_shard(folder / "part-00000.safetensors")
-    del records["skipped"]
+    found = load_record(folder / "part-00000.safetensors", PART, EncodedImages)
+    rows = np.flatnonzero(found.read)
     with tempfile.TemporaryDirectory() as new:
         n_words = small_model().fitted_.encoder.n_features
-        Corpus.create(Path(new) / "corpus", n_words=n_words).append(ids, **records)
+        corpus = Corpus.create(Path(new) / "corpus", n_words=n_words)
+        corpus.append(found.counts, tags=found.keywords, keys=found.keys)
+        corpus.counts(rows)
     for features in read_features(Corpus.open(folder / "corpus")):
         features.sum()
 

@@ -146,14 +146,15 @@ def unstored(**arguments: Any) -> Any:
     return field(**arguments, metadata={"rule": None})
 
 
-def save(path: Path, kind: str, record: Any) -> None:
+def save(path: Path, kind: str, record: Any, *, sync: bool = True) -> None:
     """Write a record to a file, atomically.
 
     Parameters
     ----------
     kind : name of what the file holds, which `load` compares.
+    sync : as for `write_atomically`.
     """
-    save_arrays(path, *to_file(kind, record))
+    save_arrays(path, *to_file(kind, record), sync=sync)
 
 
 def load(path: Path, kind: str, record_type: type[Record]) -> Record:

@@ -151,7 +151,11 @@ def lock_file(file: IO[bytes]) -> None:
 
 
 def save_arrays(
-    path: Path, arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]
+    path: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    description: Mapping[str, Any],
+    *,
+    sync: bool = True,
 ) -> None:
     """Write arrays and a JSON description to one file, atomically."""
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -159,7 +163,7 @@ def save_arrays(
     metadata = {_KEY: text, _DIGEST: digest(contiguous, text)}
     if len(text) > MAX_HEADER_TEXT:
         contiguous[_KEY] = np.frombuffer(metadata.pop(_KEY).encode(), np.uint8)
-    write_atomically(path, save(contiguous, metadata=metadata))
+    write_atomically(path, save(contiguous, metadata=metadata), sync=sync)
 
 
 def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:

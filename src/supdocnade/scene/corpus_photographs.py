@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from supdocnade.checks import check_shape
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.tokens import CorpusRows
-from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.errors import InvalidArgument, UnwritableFile
 from supdocnade.estimators.persistence import WORDS, VisualWords
 from supdocnade.folders.tags import Tags
 from supdocnade.scene.dataset import (
@@ -28,6 +29,7 @@ from supdocnade.scene.dataset import (
     check_tags,
 )
 from supdocnade.schema import load
+from supdocnade.storage import damage_errors
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import WORDS as WORDS_FILE
 from supdocnade.visual_words.to_corpus import read_features
@@ -174,12 +176,8 @@ def _copy_features(
             folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder) as file:
             for number, features_BF in enumerate(read_features(corpus)):
-                if features_BF.dtype != np.float32 or features_BF.shape[1:] != (n_features,):
-                    raise StorageError(
-                        f"{corpus.folder} is damaged: a photograph must have {n_features} features "
-                        f"of float32, got {features_BF.shape[1:]} of {features_BF.dtype} in shard "
-                        f"{number}."
-                    )
+                with damage_errors(str(corpus.folder)):
+                    check_shape(f"features {number}", features_BF.shape[1:], (n_features,))
                 held = held_B[start : start + len(features_BF)]
                 start += len(held)
                 for part, rows_BF in enumerate((features_BF[~held], features_BF[held])):

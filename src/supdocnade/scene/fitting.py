@@ -45,7 +45,7 @@ from supdocnade.scene.selection import choose_on_held_out, default_choices
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.tag_heads import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.schema import load, save
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.train import train_network
 from supdocnade.visual_words.encode import encode_all
@@ -57,6 +57,9 @@ LEARNING = "learning"
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Shares of the schedule after which a model is a candidate."""
+
+EPOCH, EPOCH_KIND = "epoch-{}.safetensors", "NetworkArrays"
+"""File of such a model in the folder of the checkpoint, and its kind."""
 
 
 def fit_scene(
@@ -351,26 +354,22 @@ def _fit_networks(
 ) -> dict[int, NetworkArrays]:
     """Fit a topic model, and return it after several numbers of epochs."""
     epochs = sorted({max(round(share * settings.max_epochs), 1) for share in EPOCH_SHARES})
-    parameters: dict[int, dict[str, NDArray[np.float32]]] = {}
+    networks: dict[int, NetworkArrays] = {}
     folder = _checkpoint_folder(options, LEARNING)
 
     def store_parameters(epoch: int, network: DocNADENetwork) -> None:
         if epoch in epochs:
-            arrays = network.arrays().parameters
-            parameters[epoch] = {name: array.copy() for name, array in arrays.items()}
+            arrays = network.arrays()
+            copies = {name: each.copy() for name, each in arrays.parameters.items()}
+            networks[epoch] = replace(arrays, parameters=copies)
             if folder is not None:
-                path = folder / f"epoch-{epoch}.safetensors"
-                save_arrays(path, parameters[epoch], {"epoch": epoch})
+                save(folder / EPOCH.format(epoch), EPOCH_KIND, networks[epoch])
 
-    network, _ = fit_topics(
-        part, vocabulary, settings, seed, options, LEARNING, store=store_parameters
-    )
+    fit_topics(part, vocabulary, settings, seed, options, LEARNING, store=store_parameters)
     for epoch in epochs:
-        if epoch not in parameters and folder is not None:  # Stored before the run was resumed.
-            parameters[epoch], _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
-    return {
-        epoch: NetworkArrays(network.config, parameters[epoch], network.tree) for epoch in epochs
-    }
+        if epoch not in networks and folder is not None:  # Stored before the run was resumed.
+            networks[epoch] = load(folder / EPOCH.format(epoch), EPOCH_KIND, NetworkArrays)
+    return {epoch: networks[epoch] for epoch in epochs}
 
 
 def _checkpoint_folder(options: RunOptions, stage: str) -> Path | None:

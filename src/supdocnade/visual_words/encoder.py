@@ -11,7 +11,7 @@ from scipy import sparse
 
 from supdocnade.errors import UnreadableImage
 from supdocnade.images.regions import Regions
-from supdocnade.schema import fingerprint, stored
+from supdocnade.schema import array, fingerprint, stored, unstored
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import (
     Describer,
@@ -21,16 +21,17 @@ from supdocnade.visual_words.describer import (
 )
 
 
-class ImageWords(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ImageWords:
     """The words of an image, its features as a whole, and its key."""
 
-    ids: NDArray[np.int32]
+    ids: NDArray[np.int32] = array("N", np.int32, least=0)
     """Columns of the count matrix."""
-    features_F: NDArray[np.float32] | None = None
+    features_F: NDArray[np.float32] | None = array("F", np.float32, default=None)
     """(features,) of the whole image; None unless a network describes images."""
     key: str | None = None
     """Digest of its contents."""
-    keywords: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = unstored(default=())
     """Keywords in its file, if they were asked for."""
 
 

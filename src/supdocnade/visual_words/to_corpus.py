@@ -1,6 +1,7 @@
 """Encoding of images into a corpus on disk, in shards that are tasks of their own."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,31 +9,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_count
+from supdocnade.checks import check_count, check_shape
 from supdocnade.cluster import shard_options
 from supdocnade.corpus.disk import Corpus, is_corpus
-from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.reading import READING, SkippedImage, image_name
 from supdocnade.runs import PartProgress, RunOptions
+from supdocnade.schema import array, load, save
 from supdocnade.seeding import named_generator
-from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
+from supdocnade.storage import damage_errors
 from supdocnade.unfinished import ShardParts, digest
-from supdocnade.visual_words.encode import encode_images
+from supdocnade.visual_words.encode import EncodedImages, encode_all
 from supdocnade.visual_words.encoder import ImageEncoder
 
 SHARD_SIZE = 1000
 """Images per shard: about 4 MB of words at 961 per image."""
 
-FEATURES = "features-{:05d}.safetensors"
+FEATURES, FEATURES_KIND = "features-{:05d}.safetensors", "ShardFeatures"
 """File in the folder of a corpus for each of its shards, if a network describes images."""
 WORDS = "words.safetensors"
 """File in the folder of a corpus with its visual words, as `BagOfVisualWords.save` writes it."""
 
 
+PART = "EncodedImages"
+"""Kind of the file of a shard in the folder of an unfinished run."""
+
 Records = dict[str, list[Any]]
 """One entry of each image by name."""
-ShardImages = tuple[list[Any], Records]
-"""The images of a shard, with names, labels and tags."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShardFeatures:
+    """Features of the images of a shard by a network."""
+
+    features_BF: NDArray[np.float32] = array("BF", np.float32)
+    """(images, features)."""
 
 
 def encode_corpus(
@@ -79,34 +90,35 @@ def encode_corpus(
     check_count("shard_size", shard_size, least=1)
     order = named_generator(seed, "shards").permutation(len(images))
     numbers = [order[n : n + shard_size].tolist() for n in range(0, len(images), shard_size)]
-    shards: list[ShardImages] = [
-        ([images[n] for n in part], {name: [row[n] for n in part] for name, row in records.items()})
-        for part in numbers
+    shards = [[images[n] for n in part] for part in numbers]
+    of_shards = [
+        {name: [row[n] for n in part] for name, row in records.items()} for part in numbers
     ]
     plan = {
         "encoder": encoder.fingerprint(),
-        "shards": digest([of_shard for _, of_shard in shards]),
+        "shards": digest(of_shards),
         "keywords": keywords,
     }
-    parts = ShardParts(Path(folder), "encode", plan, [some for some, _ in shards], ".safetensors")
+    parts = ShardParts(Path(folder), "encode", plan, shards, ".safetensors")
     skipped: list[SkippedImage] = []
     progress = PartProgress(options.progress, len(images))
     write = partial(_write_shard, encoder, keywords, shard_options(options, progress))
     with parts.open():
         corpus = _open_or_create(parts.result, encoder, stored_words)
         n_known, n_documents = len(corpus), 0
-        for part, path in zip(numbers, parts.write(write, shards, options), strict=True):
-            ids, arrays, read = _read_shard(path)
-            left_out = read.pop("skipped")
-            if left_out and options.on_error == "raise":
-                raise UnreadableImage(left_out[0].reason)
-            skipped += [each._replace(number=part[each.number]) for each in left_out]
-            if ids and n_documents >= n_known:  # A run that was killed appended the others.
-                if arrays:
-                    features = corpus.folder / FEATURES.format(len(corpus.shards))
-                    save_arrays(features, arrays, {})
-                corpus.append(ids, **read)
-            n_documents += len(ids)
+        for part, known, path in zip(
+            numbers, of_shards, parts.write(write, shards, options), strict=True
+        ):
+            found = load(path, PART, EncodedImages)
+            with damage_errors(str(path)):
+                check_shape("counts", found.counts.shape, (len(part), encoder.n_features))
+            if found.skipped and options.on_error == "raise":
+                raise UnreadableImage(found.skipped[0].reason)
+            skipped += [each._replace(number=part[each.number]) for each in found.skipped]
+            rows = np.flatnonzero(found.read)
+            if len(rows) and n_documents >= n_known:  # A run that was killed appended the others.
+                _append(corpus, found, known, rows)
+            n_documents += len(rows)
             progress.before += len(part)
             progress(READING, 0)
         if not n_documents:
@@ -117,48 +129,37 @@ def encode_corpus(
 
 
 def _write_shard(
-    encoder: ImageEncoder, keywords: bool, options: RunOptions, task: tuple[Path, ShardImages]
+    encoder: ImageEncoder, keywords: bool, options: RunOptions, task: tuple[Path, list[Any]]
 ) -> None:
     """Write the words of the images of a shard to a file: the same whenever it is done."""
-    path, (sources, given) = task
-    images = list(encode_images(encoder, sources, options, keywords=keywords))
-    skipped = [list(each) for each in images if isinstance(each, SkippedImage)]
-    found = {n: each for n, each in enumerate(images) if not isinstance(each, SkippedImage)}
-    ids = [np.sort(words.ids) for words in found.values()]
-    arrays = {
-        "ids": np.concatenate([np.empty(0, np.int32), *ids]),
-        "ends": np.cumsum([len(each) for each in ids], dtype=np.int64),
-    }
-    if encoder.n_image_features:
-        features = np.array([words.features_F for words in found.values()], np.float32)
-        arrays["features"] = features.reshape(len(found), encoder.n_image_features)
-    records = {name: [values[number] for number in found] for name, values in given.items()}
-    records["keys"] = [words.key for words in found.values()]
-    for row, words in enumerate(found.values()):
-        if records["tags"][row] is None and words.keywords:
-            records["tags"][row] = list(words.keywords)
-    save_arrays(path, arrays, {**records, "skipped": skipped})
+    path, images = task
+    save(path, PART, encode_all(encoder, images, options, keywords=keywords))
 
 
-def _read_shard(path: Path) -> tuple[list[NDArray[np.int32]], Arrays, Records]:
-    """Return what `_write_shard` wrote: words, features if there are some, and records."""
-    arrays, records = load_arrays(path)
-    with damage_errors(str(path)):
-        ids = np.split(arrays.pop("ids"), arrays.pop("ends"))[:-1]
-        if records.keys() != {"names", "labels", "tags", "keys", "skipped"}:
-            raise InvalidArgument(f"its records are {sorted(records)}")
-        records["skipped"] = [SkippedImage(*each) for each in records["skipped"]]
-        return ids, arrays, records
+def _append(corpus: Corpus, found: EncodedImages, known: Records, rows: NDArray[np.int64]) -> None:
+    """Append the images of a shard that could be read, and their features."""
+    if found.global_features is not None:
+        path = corpus.folder / FEATURES.format(len(corpus.shards))
+        save(path, FEATURES_KIND, ShardFeatures(found.global_features[rows]))
+    tags = [
+        mine if given is None else given
+        for given, mine in zip(known["tags"], found.keywords, strict=True)
+    ]
+    records = {**known, "tags": tags, "keys": found.keys}
+    corpus.append(
+        found.counts[rows],
+        **{name: [values[row] for row in rows] for name, values in records.items()},
+    )
 
 
 def read_features(corpus: Corpus) -> Iterator[NDArray[np.float32]]:
     """Yield the features of the images of each shard, (images, features), by a network."""
     for number, shard in enumerate(corpus.shards):
         path = corpus.folder / FEATURES.format(number)
-        arrays, _ = load_arrays(path)
-        if "features" not in arrays or len(arrays["features"]) != len(shard):
-            raise StorageError(f"{path} is damaged: it must have {len(shard)} images.")
-        yield arrays["features"]
+        features_BF = load(path, FEATURES_KIND, ShardFeatures).features_BF
+        with damage_errors(str(path)):
+            check_shape("features", features_BF.shape[:1], (len(shard),))
+        yield features_BF
 
 
 def _make_records(

@@ -16,7 +16,7 @@ from supdocnade.scene.corpus_photographs import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.fitting import fit_topics
 from supdocnade.scene.settings import WORD_SETTINGS
-from supdocnade.storage import save_arrays
+from supdocnade.schema import save
 from supdocnade.visual_words import to_corpus
 from supdocnade.visual_words.to_corpus import encode_corpus
 
@@ -149,8 +149,9 @@ def test_damaged_features_are_refused(tmp_path, monkeypatch):
     words = BagOfVisualWords(n_words=4, features=network, random_state=0).fit(IMAGES)
     corpus, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS)
     path = corpus.folder / to_corpus.FEATURES.format(0)
-    save_arrays(path, {"features": np.zeros((24, 2), np.float32)}, {})
-    with pytest.raises(StorageError, match="must have 3 features of float32, got"):
+    wrong = to_corpus.ShardFeatures(np.zeros((24, 2), np.float32))
+    save(path, to_corpus.FEATURES_KIND, wrong)
+    with pytest.raises(StorageError, match=r"features 0 must have shape \(3,\), got \(2,\)"):
         SceneModel().fit(corpus)
     path.unlink()
     with pytest.raises(StorageError, match=r"features-00000\.safetensors"):

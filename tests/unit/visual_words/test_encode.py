@@ -1,3 +1,6 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
 import joblib
 import numpy as np
 import pytest
@@ -10,9 +13,10 @@ from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.reading import SkippedImage, content_key
 from supdocnade.images.regions import Regions
 from supdocnade.runs import RunOptions
+from supdocnade.schema import save
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import SIFTDescriber
-from supdocnade.visual_words.encode import WordCache, encode_images
+from supdocnade.visual_words.encode import KIND, WordCache, encode_images
 from supdocnade.visual_words.encoder import ImageEncoder, ImageWords
 
 KEY = content_key(b"image")
@@ -162,35 +166,44 @@ def test_a_bad_file_is_an_error_unless_asked(tmp_path):
         assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("n_features", [960, 100_000])
-def test_words_come_back(tmp_path, n_features):
-    cache = WordCache(tmp_path, "a", n_features)
+def word_cache(folder, n_words=240, n_image_features=0):
+    """A cache of an encoder with four regions."""
+    encoder = SimpleNamespace(
+        fingerprint=lambda: str(n_words),
+        n_features=4 * n_words,
+        n_image_features=n_image_features,
+    )
+    return WordCache(folder, encoder)
+
+
+def test_words_come_back(tmp_path):
+    cache = word_cache(tmp_path)
     assert cache.get(KEY) is None
     cache.put(WORDS)
     found = cache.get(KEY)
     assert (found.ids.dtype, found.features_F, found.key) == (np.int32, None, KEY)
     np.testing.assert_array_equal(found.ids, WORDS.ids)
-    cache.put(ImageWords(np.empty(0, np.int32), key=KEY))
+    cache.put(replace(WORDS, ids=np.empty(0, np.int32)))
     assert cache.get(KEY).ids.size == 0
 
 
 def test_features_come_back(tmp_path):
-    cache = WordCache(tmp_path, "a", 960, 3)
+    cache = word_cache(tmp_path, n_image_features=3)
     features = np.random.default_rng(0).random(3).astype(np.float32)
-    cache.put(WORDS._replace(features_F=features))
+    cache.put(replace(WORDS, features_F=features))
     found = cache.get(KEY)
     np.testing.assert_array_equal(found.ids, WORDS.ids)
     np.testing.assert_array_equal(found.features_F, features)
-    assert WordCache(tmp_path, "a", 960, 9999).get(KEY) is None
+    assert word_cache(tmp_path, n_image_features=4).get(KEY) is None
 
 
 def test_another_encoder_has_words_of_its_own(tmp_path):
-    WordCache(tmp_path, "a", 960).put(WORDS)
-    assert WordCache(tmp_path, "b", 960).get(KEY) is None
+    word_cache(tmp_path).put(WORDS)
+    assert word_cache(tmp_path, n_words=241).get(KEY) is None
 
 
 def test_every_damage_counts_as_missing(tmp_path):
-    cache = WordCache(tmp_path, "a", 960)
+    cache = word_cache(tmp_path)
     cache.put(WORDS)
     (path,) = (p for p in tmp_path.rglob("*") if p.is_file())
     whole = path.read_bytes()
@@ -202,6 +215,9 @@ def test_every_damage_counts_as_missing(tmp_path):
         flipped[place // 8] ^= 1 << place % 8
         path.write_bytes(flipped)
         assert cache.get(KEY) is None
+    for odd in (replace(WORDS, ids=WORDS.ids + 1), replace(WORDS, key="0")):
+        save(path, KIND, odd)
+        assert cache.get(KEY) is None
     cache.put(WORDS)
     np.testing.assert_array_equal(cache.get(KEY).ids, WORDS.ids)
 
@@ -209,11 +225,11 @@ def test_every_damage_counts_as_missing(tmp_path):
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="file cannot be a cache"):
-        WordCache(tmp_path / "file", "a", 960)
+        word_cache(tmp_path / "file")
 
 
 def test_a_disk_without_room_is_named(tmp_path, monkeypatch):
-    cache = WordCache(tmp_path, "a", 960)
+    cache = word_cache(tmp_path)
 
     def full(*_):
         raise OSError(28, "No space left on device")
