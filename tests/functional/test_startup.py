@@ -16,7 +16,7 @@ PACKAGE = Path(supdocnade.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 HEAVY = ("torch", "sklearn", "matplotlib", "pandas", "scipy.optimize", "scipy.stats", "fastapi")
-LIGHT_HELP = ("numba", "scipy", "numpy", "PIL", "uvicorn", "prometheus_client")
+LIGHT_HELP = ("numba", "scipy", "numpy", "PIL", "uvicorn")
 """Further modules that a help text does not need."""
 
 SCRIPT = """

@@ -13,7 +13,7 @@ from supdocnade.images.decode import decode
 
 EXTRAS = (
     *("fastapi", "fsspec", "multipart", "onnx", "onnxruntime", "pillow_heif"),
-    *("prometheus_client", "ray", "uvicorn"),
+    *("ray", "uvicorn"),
 )
 HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00heicmif1" + bytes(64)
 

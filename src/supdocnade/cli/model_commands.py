@@ -21,7 +21,7 @@ from supdocnade.cli.options import (
 )
 from supdocnade.errors import BackendUnavailable, InvalidArgument, install_command
 
-SERVING = ("fastapi", "uvicorn", "multipart", "prometheus_client")
+SERVING = ("fastapi", "uvicorn", "multipart")
 """Packages that the server needs."""
 
 MAX_MEGA = 100_000

@@ -50,7 +50,7 @@ def page_files() -> dict[str, bytes]:
 
 
 def page_routes(service: Service) -> APIRouter:
-    """Return the routes that need no model: the page, the API documentation, health, metrics."""
+    """Return the routes that need no model: the page, the API documentation, health."""
     routes = APIRouter()
     files = page_files()
 
@@ -94,16 +94,6 @@ def page_routes(service: Service) -> APIRouter:
         """Report whether the server accepts new requests."""
         response.status_code = 200 if service.ready else 503
         return StatusOut(status="ready" if service.ready else "ending")
-
-    @routes.get(
-        "/metrics",
-        tags=["server"],
-        response_class=Response,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-    )
-    async def metrics() -> Response:
-        """Return metrics for Prometheus."""
-        return Response(service.metrics.text(), media_type=service.metrics.media_type)
 
     return routes
 
@@ -196,7 +186,7 @@ def _openapi(app: FastAPI, service: Service) -> dict[str, Any]:
             bearer = {"token": {"type": "http", "scheme": "bearer"}}
             description["components"]["securitySchemes"] = bearer
             for path, operations in description["paths"].items():
-                if path.startswith("/v1/") or path == "/metrics":
+                if path.startswith("/v1/"):
                     for operation in operations.values():
                         operation["security"] = [{"token": []}]
         app.openapi_schema = description

@@ -1,17 +1,13 @@
-"""Access control, security headers and metrics of every request."""
+"""Access control and security headers of every request."""
 
 import hmac
 import logging
-from time import perf_counter
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.service import Service
-
-METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-"""Methods with a metric of their own: clients may invent others, and every label uses memory."""
 
 IMAGE_ROUTES = frozenset(("/v1/predict", "/v1/explain", "/v1/similar", "/v1/preview"))
 """Routes that take images; a test compares them with the OpenAPI description."""
@@ -55,12 +51,12 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status = perf_counter(), 0
+        has_started = False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status
+            nonlocal has_started
             if message["type"] == "http.response.start":
-                status = message["status"]
+                has_started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
                     headers[name] = value
@@ -77,22 +73,15 @@ class SecurityMiddleware:
             await error.response()(scope, receive, send_with_headers)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            if status:  # The response has started: the connection is closed instead.
+            if has_started:  # The connection is closed instead.
                 raise
             failure = ApiError("internal_error", "the server failed; see its log.")
             await failure.response()(scope, receive, send_with_headers)
-        finally:
-            path = scope["path"] if scope["path"] in IMAGE_ROUTES else "other"
-            route = getattr(scope.get("route"), "path", path)
-            method = scope["method"] if scope["method"] in METHODS else "other"
-            metrics = self._service.metrics
-            metrics.requests.labels(method, route, str(status)).inc()
-            metrics.seconds.labels(route).observe(perf_counter() - start)
 
     def _check_access(self, scope: Scope) -> None:
         settings, headers = self._service.settings, Headers(scope=scope)
         # The other routes reveal nothing about the model or anyone's photographs.
-        private = scope["path"].startswith("/v1/") or scope["path"] == "/metrics"
+        private = scope["path"].startswith("/v1/")
         if settings.token is None:
             if settings.check_host:
                 _check_host(headers, settings.allowed_hosts)

@@ -1,11 +1,11 @@
-"""A loaded model with its workers, queue and metrics.
+"""A loaded model with its workers and queue.
 
 Requests wait in the event loop while worker threads process their images.
 """
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -13,8 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 
 from supdocnade.checks import check_settings, setting
@@ -118,8 +116,6 @@ class ExplainResult:
 ImageResult = PredictResult | ExplainResult | bytes | ApiError
 """The bytes are those of a preview."""
 
-_OUTCOMES = {PredictResult: "predicted", ExplainResult: "explained", bytes: "shown"}
-
 PREVIEW_SIDE, PREVIEW_QUALITY = 1024, 85
 """Longest side of a preview in pixels, and its JPEG quality."""
 
@@ -193,43 +189,6 @@ def _explain(fitted: FittedScene, request: ImageRequest) -> ExplainResult:
     )
 
 
-class Metrics:
-    """Prometheus metrics of one server."""
-
-    media_type = CONTENT_TYPE_LATEST
-
-    def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
-        ProcessCollector(namespace="supdocnade", registry=registry)
-        self.requests = Counter(
-            "supdocnade_requests",
-            "Number of requests.",
-            ("method", "route", "status"),
-            registry=registry,
-        )
-        self.seconds = Histogram(
-            "supdocnade_request_seconds",
-            "Time from the head of a request to the end of its response.",
-            ("route",),
-            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
-            registry=registry,
-        )
-        self.images = Counter(
-            "supdocnade_images", "Number of images by outcome.", ("outcome",), registry=registry
-        )
-        self.work_seconds = Counter(
-            "supdocnade_work_seconds", "Time that workers spent on images.", registry=registry
-        )
-
-    def add_gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
-        """Add a metric that is evaluated when the metrics are read."""
-        Gauge(f"supdocnade_{name}", description, registry=self._registry).set_function(value)
-
-    def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
-        return generate_latest(self._registry)
-
-
 REFUSAL_SECONDS = 2.0
 """Time that a request waits for room in the queue before it is refused."""
 
@@ -241,7 +200,7 @@ SMOOTHING = 0.05
 
 
 class Service:
-    """A model with its queue, worker threads and metrics.
+    """A model with its queue and worker threads.
 
     Parameters
     ----------
@@ -269,15 +228,11 @@ class Service:
         self.fingerprint = fitted.fingerprint()
         self.explorer = ModelExplorer(fitted, self.fingerprint)
         self.memory = MemoryBudget(settings.max_held_bytes)
-        self.metrics = Metrics()
         self.draining = False
         self.n_waiting = 0
         self._n_delayed, self._seconds_per_image = 0, 0.0
         self._workers = ThreadPoolExecutor(settings.n_workers, "supdocnade-worker")
         self._free_workers = asyncio.Semaphore(settings.n_workers)
-        add_gauge = self.metrics.add_gauge
-        add_gauge("images_waiting", "Images in the queue.", lambda: self.n_waiting)
-        add_gauge("held_bytes", "Memory of request bodies.", lambda: self.memory.used)
 
     @property
     def ready(self) -> bool:
@@ -380,10 +335,6 @@ class Service:
         seconds = perf_counter() - start
         mean = self._seconds_per_image
         self._seconds_per_image += SMOOTHING * (seconds / len(images) - mean)
-        self.metrics.work_seconds.inc(seconds)
-        for result in results:
-            outcome = result.code if isinstance(result, ApiError) else _OUTCOMES[type(result)]
-            self.metrics.images.labels(outcome).inc()
         return results
 
     def _overloaded(self) -> ApiError:
