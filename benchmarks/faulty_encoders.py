@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from supdocnade.schema import unstored
 from supdocnade.visual_words.encoder import EncodedImage, ImageEncoder
 
 NEW_MOUNTS = 0x20000
@@ -31,7 +32,7 @@ class Killed(ImageEncoder):
     marker : a file that exists from then on, so that only one process is killed; None: all are.
     """
 
-    marker: Path | None = None
+    marker: Path | None = unstored(default=None)
 
     def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
         if self.marker is None or _is_first(self.marker):
@@ -49,9 +50,9 @@ class FullDisk(ImageEncoder):
         for the first `n_images` that it encodes; None: all have one for ever.
     """
 
-    folder: Path
-    marker: Path | None = None
-    n_images: int = 0
+    folder: Path = unstored(default=Path())
+    marker: Path | None = unstored(default=None)
+    n_images: int = unstored(default=0)
 
     def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
         if self.marker is None or _is_first(self.marker):
@@ -79,9 +80,9 @@ class StuckNode(ImageEncoder):
     stuck, new : addresses of the node that is stuck, and of the one that joins.
     """
 
-    folder: Path
-    stuck: str
-    new: str
+    folder: Path = unstored(default=Path())
+    stuck: str = unstored(default="")
+    new: str = unstored(default="")
 
     def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
         import ray

@@ -286,5 +286,5 @@ def test_an_impossible_output(photos, tmp_path):
 
 def test_a_folder_without_a_model(photos, tmp_path):
     for command in (("predict", tmp_path, photos), ("evaluate", tmp_path, photos)):
-        assert "is no model" in refused(supdocnade(*command))
-    assert "is no model" in refused(supdocnade("report", tmp_path))
+        assert "is not a model" in refused(supdocnade(*command))
+    assert "is not a model" in refused(supdocnade("report", tmp_path))

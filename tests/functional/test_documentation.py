@@ -169,7 +169,7 @@ def test_the_commands_and_code_of_the_page_about_networks_run(tmp_path, monkeypa
             block = block.replace("SceneModel(random_state=0)", quick).replace("3e-4, ", "")
             names = {"paths": paths[few], "labels": labels[few]}
             exec(compile(block, "docs/networks.md", "exec"), names)
-    assert names["patches"].shape == (81, 1280)
+    assert names["maps"][0].patches_PD.shape == (81, 1280)
 
 
 def test_the_commands_and_code_of_the_text_page_run(run_snippet, tmp_path, monkeypatch):

@@ -216,6 +216,7 @@ def test_gallery_filters_and_finds_similar_photographs(page):
     expect(page.get_by_label("Add a tag").locator("option")).to_have_count(1)
     page.get_by_label("Search").fill("05")
     page.keyboard.press("Enter")
+    expect(page.locator("#gallery h1")).to_contain_text("05")
     page.get_by_role("button", name="Show less likely ones, too").click()
     expect(page.locator("#gallery .photo-grid li")).to_have_count(1)
     page.locator("#gallery .photo-grid a").click()
