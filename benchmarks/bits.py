@@ -40,8 +40,8 @@ from safetensors.numpy import load
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "bits.json"
 PACKAGES = ("numba", "numpy", "onnxruntime", "pillow", "scikit-learn", "scipy", "torch")
-VARYING = re.compile(r"seconds|versions?|created|date|time|n_jobs|digest|estimator")
-"""Names of entries that vary, or change with any other; `estimator` is the digest of a file."""
+VARYING = re.compile(r"seconds|versions?|created|date|time|n_jobs|digest")
+"""Names of entries that vary, or change with any other."""
 SCRUBBED = (
     (r"(?m)^(\[\d+:\d\d:\d\d\]|features:) .*\n", ""),
     (r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?\S*)?", "DATE"),

@@ -118,21 +118,13 @@ def _use_topics(folder: Path) -> None:
 
 def _make_texts(folder: Path) -> None:
     from supdocnade import DocNADE
-    from supdocnade.estimators.text_model import TextModel, count_words, read_topics
+    from supdocnade.estimators.text_model import TextModel, count_words
 
     texts = ["waves sand gull boat", "street tram window shop", "oak fern moss deer"] * 5
     words = {"lowercase": True, "stop_words": None, "ngram_range": (1, 1)}
     counts, vocabulary = count_words(texts, words)
     estimator = DocNADE(4, max_epochs=2, random_state=0).fit(counts)
-    rotation, topics = read_topics(estimator, counts, vocabulary)
-    TextModel(
-        estimator=estimator,
-        vocabulary=vocabulary,
-        vectorizer=words,
-        rotation=rotation,
-        words=topics,
-        figures={},
-    ).save(folder / "texts")
+    TextModel.of(estimator, counts, vocabulary, words, {}).save(folder / "texts")
 
 
 def _use_texts(folder: Path) -> None:

@@ -16,7 +16,7 @@ from supdocnade import DocNADE, SupDocNADE
 from supdocnade.baselines import SLDA, ReplicatedSoftmax
 from supdocnade.cli.about_model import info_to_dict
 from supdocnade.errors import StorageError
-from supdocnade.estimators.text_model import READING, TextModel, count_words, read_topics
+from supdocnade.estimators.text_model import FILE, TextModel, count_words
 from supdocnade.scene.persistence import SCENE, load_scene
 from supdocnade.scene.prediction import predict_topics
 from supdocnade.storage import load_arrays, save_arrays
@@ -69,18 +69,9 @@ WORDS = {"lowercase": True, "stop_words": None, "ngram_range": (1, 1)}
 
 
 def texts():
-    """A model of texts, of whose two files one is damaged."""
     counts, vocabulary = count_words(TEXTS, WORDS)
     estimator = DocNADE(2, max_epochs=1, random_state=0).fit(counts)
-    rotation, words = read_topics(estimator, counts, vocabulary)
-    model = TextModel(
-        estimator=estimator,
-        vocabulary=vocabulary,
-        vectorizer=WORDS,
-        rotation=rotation,
-        words=words,
-        figures={},
-    )
+    model = TextModel.of(estimator, counts, vocabulary, WORDS, {})
     return SimpleNamespace(save=lambda path: model.save(path.parent))
 
 
@@ -89,7 +80,7 @@ def read_texts(path):
 
 
 MODELS = {
-    "texts": (READING, texts, read_texts),
+    "texts": (FILE, texts, read_texts),
     "scene svm": (SCENE, lambda: scene_model("svm"), read_scene),
     "scene softmax": (SCENE, lambda: scene_model("softmax", "sigmoid"), read_scene),
     "docnade": ("file", lambda: topic_model(DocNADE, output="softmax"), using(DocNADE)),

@@ -10,21 +10,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.settings import (
-    DocNADESettings,
-    SupDocNADESettings,
-)
+from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
 from supdocnade.images.dense_sift import SIZE
-from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.schema import load, plain, save, save_errors, stored
+from supdocnade.storage import damage_errors
 from supdocnade.training.config import History
 from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
@@ -40,8 +38,8 @@ RUN_OPTIONS = {"n_jobs", "verbose", "device", "checkpoint", "cache"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StoredDocNADE:
-    """A `DocNADE` in a file."""
+class StoredTopicModel:
+    """A fitted `DocNADE` or `SupDocNADE`, as it is in a file."""
 
     versions: dict[str, str]
     settings: dict[str, Any]
@@ -50,14 +48,13 @@ class StoredDocNADE:
     history: History
     word_names: tuple[str, ...] | None
     annotation_names: tuple[str, ...] | None
-
-    settings_type: ClassVar[type[DocNADESettings]] = DocNADESettings
-    config_type: ClassVar[type[DocNADEConfig]] = DocNADEConfig
+    classes: StoredClasses | None
+    """Of a `SupDocNADE`."""
 
     def __post_init__(self) -> None:
         config = self.network.config
-        if type(config) is not self.config_type:
-            raise InvalidArgument(f"its network must have a {self.config_type.__name__}")
+        if isinstance(config, SupDocNADEConfig) != (self.classes is not None):
+            raise InvalidArgument("its network must have classes if it does")
         for name, count in (
             ("word_names", config.n_visual_words),
             ("annotation_names", config.n_annotation_words),
@@ -65,32 +62,9 @@ class StoredDocNADE:
             names = getattr(self, name)
             if names is not None and len(names) != count:
                 raise InvalidArgument(f"{name} must be {count}, got {len(names)}")
-        self.fit_settings.check()
-
-    @cached_property
-    def fit_settings(self) -> DocNADESettings:
-        """The settings as arguments of an estimator."""
-        names = [each.name for each in fields(self.settings_type)]
-        given = settings_from_file(self.settings, names)
-        for name, kind in (("early_stopping", bool), ("backend", str)):
-            if not isinstance(given[name], kind):
-                raise InvalidArgument(f"{name} must be a {kind.__name__}, got {given[name]!r}")
-        return self.settings_type(**given)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StoredSupDocNADE(StoredDocNADE):
-    """A `SupDocNADE` in a file."""
-
-    classes: StoredClasses
-
-    settings_type: ClassVar[type[DocNADESettings]] = SupDocNADESettings
-    config_type: ClassVar[type[DocNADEConfig]] = SupDocNADEConfig
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.network.n_classes != len(self.class_array):
+        if self.classes is not None and self.network.n_classes != len(self.class_array):
             raise InvalidArgument("its network does not match its classes")
+        self.fit_settings.check()
 
     @cached_property
     def class_array(self) -> NDArray[Any]:
@@ -100,16 +74,73 @@ class StoredSupDocNADE(StoredDocNADE):
     @cached_property
     def fit_settings(self) -> DocNADESettings:
         """The settings as arguments of an estimator."""
-        settings = super().fit_settings
-        assert isinstance(settings, SupDocNADESettings)
-        weight: Any = settings.class_weight
+        kind = DocNADESettings if self.classes is None else SupDocNADESettings
+        given = settings_from_file(self.settings, [each.name for each in fields(kind)])
+        for name, type_ in (("early_stopping", bool), ("backend", str)):
+            if not isinstance(given[name], type_):
+                raise InvalidArgument(f"{name} must be a {type_.__name__}, got {given[name]!r}")
+        weight = given.get("class_weight")
         if isinstance(weight, list):
             if not all(isinstance(pair, list) and len(pair) == 2 for pair in weight):
                 raise InvalidArgument("class_weight must be pairs of a class and its weight")
-            settings.class_weight = dict(weight)
+            given = {**given, "class_weight": dict(weight)}
         elif weight not in (None, "balanced"):
             raise InvalidArgument(f"class_weight must be 'balanced' or pairs, got {weight!r}")
-        return settings
+        return kind(**given)
+
+    @classmethod
+    def of(cls, estimator: Any, word_names: Iterable[str] | None = None) -> "StoredTopicModel":
+        """Return a fitted topic model as it is in a file.
+
+        Parameters
+        ----------
+        word_names : by default, those of the estimator.
+        """
+        import torch
+
+        _check_network(estimator.network_)
+        settings = plain_settings(estimator.get_params(deep=False))
+        settings["early_stopping"] = bool(settings["early_stopping"])
+        if isinstance(settings.get("class_weight"), Mapping):
+            settings["class_weight"] = [[*pair] for pair in settings["class_weight"].items()]
+        names = getattr(estimator, "feature_names_in_", None) if word_names is None else word_names
+        with save_errors(type(estimator).__name__):
+            return cls(
+                versions={
+                    "python": platform.python_version(),
+                    "numpy": np.__version__,
+                    "torch": torch.__version__,
+                },
+                settings=plain(settings, "settings"),
+                seed=estimator.seed_,
+                network=estimator.network_.arrays(),
+                history=estimator.history_,
+                word_names=None if names is None else tuple(names),
+                annotation_names=estimator.annotation_names_,
+                classes=getattr(estimator, "classes_", None),
+            )
+
+    def build(self, kind: type[Any]) -> Any:
+        """Return the estimator, without names of words.
+
+        Parameters
+        ----------
+        kind : `DocNADE`, `SupDocNADE` or a class derived from them.
+        """
+        from supdocnade.model.network import network_from_arrays
+
+        settings = self.fit_settings
+        if issubclass(kind, SupDocNADESettings) != isinstance(settings, SupDocNADESettings):
+            raise InvalidArgument(f"it must be a {kind.__name__}")
+        estimator = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
+        if self.classes is not None:
+            estimator.classes_ = self.class_array
+        network = network_from_arrays(self.network, backend=estimator.backend)
+        names = self.annotation_names
+        estimator._set_network(network, None if names is None else list(names), self.seed)
+        estimator.n_features_in_ = self.network.config.n_visual_words
+        estimator.history_ = self.history
+        return estimator
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -163,36 +194,22 @@ class VisualWords:
 
 def save_estimator(estimator: Any, path: str | Path) -> None:
     """Write a fitted topic model, atomically."""
-    import torch
-
-    _check_network(estimator.network_)
-    kind = type(estimator)
-    settings = plain_settings(estimator.get_params(deep=False))
-    settings["early_stopping"] = bool(settings["early_stopping"])
-    if isinstance(settings.get("class_weight"), Mapping):
-        settings["class_weight"] = [[*pair] for pair in settings["class_weight"].items()]
-    values: dict[str, Any] = {
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-        },
-        "seed": estimator.seed_,
-        "word_names": getattr(estimator, "feature_names_in_", None),
-        "annotation_names": estimator.annotation_names_,
-    }
-    if issubclass(kind, SupDocNADESettings):
-        values["classes"] = estimator.classes_
-    with save_errors(kind.__name__):
-        values["settings"] = plain(settings, "settings")
-        record = _record_type(kind)(
-            network=estimator.network_.arrays(), history=estimator.history_, **values
-        )
-    save(Path(path), kind.__name__, record)
+    save(Path(path), type(estimator).__name__, StoredTopicModel.of(estimator))
 
 
-def _record_type(kind: type[Any]) -> type[StoredDocNADE]:
-    return StoredSupDocNADE if issubclass(kind, SupDocNADESettings) else StoredDocNADE
+def load_estimator(kind: type[Any], path: str | Path) -> Any:
+    """Read a topic model of a class that `save_estimator` wrote.
+
+    Parameters
+    ----------
+    kind : as for `StoredTopicModel.build`.
+    """
+    found = load(Path(path), kind.__name__, StoredTopicModel)
+    with damage_errors(str(path)):
+        estimator = found.build(kind)
+    if found.word_names is not None:
+        estimator.feature_names_in_ = np.array(found.word_names, object)
+    return estimator
 
 
 def _check_network(network: Any) -> None:
@@ -229,30 +246,6 @@ def settings_from_file(given: dict[str, Any], names: Iterable[str]) -> dict[str,
     if seed is not None and type(seed) is not int:
         raise InvalidArgument("random_state must be an int or null")
     return given
-
-
-def load_estimator(kind: type[Any], path: str | Path) -> Any:
-    """Read a topic model of a class that `save_estimator` wrote.
-
-    Parameters
-    ----------
-    kind : `DocNADE`, `SupDocNADE` or a class derived from them.
-    """
-    from supdocnade.model.network import network_from_arrays
-
-    found = load(Path(path), kind.__name__, _record_type(kind))
-    settings = found.fit_settings
-    estimator = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
-    if isinstance(found, StoredSupDocNADE):
-        estimator.classes_ = found.class_array
-    network = network_from_arrays(found.network, backend=estimator.backend)
-    names = found.annotation_names
-    estimator._set_network(network, None if names is None else list(names), found.seed)
-    estimator.n_features_in_ = found.network.config.n_visual_words
-    estimator.history_ = found.history
-    if found.word_names is not None:
-        estimator.feature_names_in_ = np.array(found.word_names, object)
-    return estimator
 
 
 def check_names(settings: Any, expected: Iterable[str]) -> None:

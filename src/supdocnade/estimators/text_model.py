@@ -1,14 +1,12 @@
 """A topic model of texts: the words that it counts, the estimator, and its topics as words.
 
-A model is a folder of two files. `topics.safetensors` is the estimator, with the words as names of
-its features; `reading.safetensors` has the rotation and the words of its topics, the settings of
-the vectoriser and the figures.
+A model is a folder with the file `topics.safetensors`.
 """
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -19,17 +17,17 @@ from scipy import sparse
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.docnade import DocNADE
+from supdocnade.estimators.persistence import StoredTopicModel
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.folders.texts import Texts
 from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation
 from supdocnade.runs import RunOptions
-from supdocnade.schema import array, load, save, stored
+from supdocnade.schema import load, save, stored
 from supdocnade.seeding import named_generator
-from supdocnade.storage import damage_errors, read_file
 
 KIND = "TextModel"
-ESTIMATOR, READING = "topics.safetensors", "reading.safetensors"
+FILE = "topics.safetensors"
 N_WORDS = 10
 """Words per topic."""
 
@@ -47,51 +45,67 @@ class TopicWord(NamedTuple):
     correlation: float
 
 
-@dataclass(kw_only=True)
-class StoredVectorizer:
-    """Settings of scikit-learn's `CountVectorizer` by which texts are split into words."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextModel:
+    """Topics of texts."""
 
+    fitted: StoredTopicModel
+    """The estimator, with the words as names of its features."""
     lowercase: bool
     stop_words: str | list[str] | None
     ngram_range: tuple[int, int] = stored(least=1)
+    rotation: TopicRotation
+    words: tuple[tuple[TopicWord, ...], ...]
+    """Words of every topic, the strongest first."""
+    figures: dict[str, Any]
+    """Figures of the fit by name, such as `coherence`; None where one was not measured."""
 
     def __post_init__(self) -> None:
+        n_units = self.fitted.network.config.n_topics
+        check_shape("axes", self.rotation.axes_HR.shape, (n_units, len(self.words)))
         if isinstance(self.stop_words, str) and self.stop_words != "english":
             raise InvalidArgument(
                 f"stop_words must be 'english' or a list, got {self.stop_words!r}"
             )
         if not self.ngram_range[0] <= self.ngram_range[1]:
             raise InvalidArgument(f"ngram_range must rise, got {self.ngram_range}")
+        if self.fitted.word_names is None:
+            raise InvalidArgument("its estimator must have names of words")
 
+    @classmethod
+    def of(
+        cls,
+        estimator: DocNADE | SupDocNADE,
+        counts: sparse.csr_array,
+        vocabulary: Sequence[str],
+        vectorizer: Mapping[str, Any],
+        figures: Mapping[str, Any],
+    ) -> Self:
+        """Return the model of a fitted estimator.
 
-@dataclass(kw_only=True)
-class StoredText:
-    """The file beside that of the estimator: H hidden units, R topics."""
-
-    estimator_kind: str = stored(choices=("DocNADE", "SupDocNADE"))
-    estimator: str
-    """Digest of the file of the estimator."""
-    vectorizer: StoredVectorizer
-    words: tuple[tuple[TopicWord, ...], ...] = stored(axis="R")
-    figures: dict[str, Any]
-    axes: NDArray[np.float64] = array("HR")
-    inverse: NDArray[np.float64] = array("RH")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TextModel:
-    """Topics of texts."""
-
-    estimator: DocNADE | SupDocNADE
-    """Fitted on the counts of `vocabulary`; with classes if there are labels."""
-    vocabulary: tuple[str, ...]
-    vectorizer: Mapping[str, Any]
-    """Settings of scikit-learn's `CountVectorizer` by which texts are split into words."""
-    rotation: TopicRotation
-    words: tuple[tuple[TopicWord, ...], ...]
-    """Words of every topic, the strongest first."""
-    figures: Mapping[str, Any]
-    """Figures of the fit by name, such as `coherence`; None where one was not measured."""
+        Parameters
+        ----------
+        counts : that the estimator was fitted on, with classes if there are labels.
+        vocabulary : words of the counts.
+        vectorizer : `lowercase`, `stop_words` and `ngram_range` of scikit-learn's
+            `CountVectorizer`, by which texts are split into words.
+        figures : of held-out texts.
+        """
+        rotation, words = read_topics(estimator, counts, vocabulary)
+        coherence_R, diversity = topic_quality(words, vocabulary, counts)
+        measured = {
+            "n_documents": counts.shape[0],
+            "n_words": len(vocabulary),
+            "coherence": float(coherence_R.mean()),
+            "diversity": diversity,
+        }
+        return cls(
+            fitted=StoredTopicModel.of(estimator, vocabulary),
+            rotation=rotation,
+            words=words,
+            figures={**measured, **figures},
+            **vectorizer,
+        )
 
     @classmethod
     def learn(
@@ -143,24 +157,21 @@ class TextModel:
             estimator = SupDocNADE(**settings, generative_weight=GENERATIVE_WEIGHT)
         estimator.set_params(checkpoint=options.checkpoint, n_jobs=options.n_jobs)
         estimator.fit(counts, labels, progress=options.progress)
-        estimator.set_params(checkpoint=None, n_jobs=None)
-        rotation, words = read_topics(estimator, counts, vocabulary)
-        coherence_R, diversity = topic_quality(words, vocabulary, counts)
-        figures: dict[str, Any] = {
-            "n_documents": counts.shape[0],
-            "n_words": len(vocabulary),
-            "coherence": float(coherence_R.mean()),
-            "diversity": diversity,
-            **_measure(estimator, counts, unseen, held_out.labels),
-        }
-        return cls(
-            estimator=estimator,
-            vocabulary=vocabulary,
-            vectorizer=vectorizer,
-            rotation=rotation,
-            words=words,
-            figures=figures,
-        )
+        figures = _measure(estimator, counts, unseen, held_out.labels)
+        return cls.of(estimator, counts, vocabulary, vectorizer, figures)
+
+    @cached_property
+    def estimator(self) -> DocNADE | SupDocNADE:
+        """The estimator, which takes counts of the words."""
+        kind = DocNADE if self.fitted.classes is None else SupDocNADE
+        estimator: DocNADE | SupDocNADE = self.fitted.build(kind)
+        return estimator
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The words that are counted."""
+        assert self.fitted.word_names is not None, "checked"
+        return self.fitted.word_names
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -169,7 +180,9 @@ class TextModel:
 
     def count(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return how often texts have the words of the vocabulary, (texts, words)."""
-        return count_words(texts, self.vectorizer, self.vocabulary)[0]
+        names = ("lowercase", "stop_words", "ngram_range")
+        vectorizer = {name: getattr(self, name) for name in names}
+        return count_words(texts, vectorizer, self.vocabulary)[0]
 
     def topics(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return the topics of texts, (texts, topics); a large number means: the text has it."""
@@ -180,50 +193,13 @@ class TextModel:
         return self.rotation.rotate(self.estimator.transform(counts))
 
     def save(self, folder: Path) -> None:
-        """Write the model to a folder; `load` refuses a folder that was written in part."""
-        names = np.array(self.vocabulary, object)
-        self.estimator.feature_names_in_ = names
-        try:
-            self.estimator.save(folder / ESTIMATOR)
-        finally:
-            del self.estimator.feature_names_in_  # Otherwise scikit-learn wants names of counts.
-        record = StoredText(
-            estimator_kind=type(self.estimator).__name__,
-            estimator=_digest(folder / ESTIMATOR),
-            vectorizer=StoredVectorizer(**self.vectorizer),
-            words=self.words,
-            figures=dict(self.figures),
-            axes=self.rotation.axes_HR,
-            inverse=self.rotation.inverse_RH,
-        )
-        save(folder / READING, KIND, record)
+        """Write the model to a folder."""
+        save(folder / FILE, KIND, self)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Return a model that `save` wrote; a damaged or foreign one raises `StorageError`."""
-        path, stored_path = Path(folder) / READING, Path(folder) / ESTIMATOR
-        record = load(path, KIND, StoredText)
-        if record.estimator != _digest(stored_path):
-            raise StorageError(f"{path} is damaged: it does not belong to {stored_path}.")
-        kind = {"DocNADE": DocNADE, "SupDocNADE": SupDocNADE}[record.estimator_kind]
-        estimator: DocNADE | SupDocNADE = kind.load(stored_path)
-        with damage_errors(str(path)):
-            vocabulary = tuple(estimator.feature_names_in_)
-            n_units = estimator.network_.config.n_topics
-            check_shape("axes", record.axes.shape, (n_units, len(record.words)))
-        del estimator.feature_names_in_
-        return cls(
-            estimator=estimator,
-            vocabulary=vocabulary,
-            vectorizer=vars(record.vectorizer),
-            rotation=TopicRotation(record.axes, record.inverse),
-            words=record.words,
-            figures=record.figures,
-        )
-
-
-def _digest(path: Path) -> str:
-    return hashlib.blake2b(read_file(path), digest_size=16).hexdigest()
+        return load(Path(folder) / FILE, KIND, cls)
 
 
 def count_words(
@@ -320,7 +296,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
     ----------
     force : replace a model of texts.
     """
-    if (folder / READING).is_file() or (folder / ESTIMATOR).is_file():
+    if (folder / FILE).is_file():
         if not force:
             raise StorageError(f"{folder} holds a model; --force replaces it.")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
