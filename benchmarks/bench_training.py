@@ -1,12 +1,9 @@
 """Benchmark of training: an epoch relative to the operation alone, and a step by vocabulary.
 
 python -m benchmarks.bench_training
-
-An epoch is also timed without the helper thread that gathers the next batch meanwhile.
 """
 
 from collections.abc import Callable
-from unittest import mock
 
 import numpy as np
 import torch
@@ -17,7 +14,6 @@ from supdocnade.corpus.tokens import MemoryTokens
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.seeding import token_order
-from supdocnade.training import trainer as trainer_module
 from supdocnade.training.batches import epoch_batches, make_batch
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
@@ -55,12 +51,6 @@ def training_epoch(corpus: Documents) -> Callable[[], None]:
     return lambda: trainer.run_epoch(corpus)
 
 
-def gather_in_turn(epoch: Callable[[], None]) -> None:
-    """Train an epoch whose batches are gathered by the thread that computes them."""
-    with mock.patch.object(trainer_module, "start_ahead", lambda gather: gather):
-        epoch()
-
-
 def operation_epoch(corpus: Documents) -> Callable[[], None]:
     """Return a call of the operation alone, with all gradients, on the same batches."""
     network = make_network(corpus)
@@ -80,15 +70,7 @@ def operation_epoch(corpus: Documents) -> Callable[[], None]:
 def main() -> None:
     torch.set_num_threads(2)
     corpus = draw_corpus(800, 1_160)
-    epoch = training_epoch(corpus)
-    timings = alternate(
-        {
-            "operation": operation_epoch(corpus),
-            "training": epoch,
-            "training, batches gathered in turn": lambda: gather_in_turn(epoch),
-        }
-    )
-    in_turn = timings["training, batches gathered in turn"].median
+    timings = alternate({"operation": operation_epoch(corpus), "training": training_epoch(corpus)})
     operation = timings["operation"].median
     rows = [
         [name, f"{t.median:.3f}", f"{t.spread:.3f}", f"{t.median / operation:.2f}"]
@@ -112,7 +94,6 @@ def main() -> None:
         {
             "epoch_seconds": timings["training"].median,
             "epoch_over_operation": timings["training"].median / operation,
-            "epoch_over_gathered_in_turn": timings["training"].median / in_turn,
             "step_at_100000_over_1000": last / first,
         },
     )

@@ -54,10 +54,6 @@ def figures() -> str:
         ),
         ("the same epoch: 800 documents × 961 words", f"{training['epoch_seconds']:.2f} s"),
         (
-            "the same epoch relative to one without a helper thread that gathers batches",
-            f"{training['epoch_over_gathered_in_turn']:.2f}",
-        ),
-        (
             "`predict_proba` relative to one sparse product X · W (scipy, one thread), 10,000 "
             "documents",
             f"{inference['predict_proba_over_sparse_product']:.2f}, on one thread "

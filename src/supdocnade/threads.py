@@ -1,4 +1,4 @@
-"""Threads that run compiled kernels, or gather data ahead.
+"""Threads that run compiled kernels.
 
 Sums are split into parts that depend on the data and not on the number of threads, and threads take
 whole parts, so the bits of a result do not depend on the number of threads. Kernels release the
@@ -23,7 +23,6 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 Part = TypeVar("Part")
-Result = TypeVar("Result")
 
 SMALL_WORK = 100_000
 """Number of values to compute below which waking another thread costs more than it saves."""
@@ -212,22 +211,6 @@ def run_parts(kernel: Callable[[Part], object], parts: Iterable[Part], *, small:
         for future in futures:
             if not future.cancel():
                 future.result()
-
-
-def start_ahead(function: Callable[[], Result]) -> Callable[[], Result]:
-    """Start work in a helper thread, and return a function that waits for its result.
-
-    With one thread, that function does the work. Kernels that run meanwhile have a thread less.
-    Torch's own operations use one thread.
-    """
-    if n_threads() <= 1:
-        return function
-
-    def work() -> Result:
-        with _set_limit(1):
-            return function()
-
-    return _helper_pool(n_threads() - 1).submit(work).result
 
 
 def _drain(kernel: Callable[[Part], object], parts: Iterator[Part]) -> None:

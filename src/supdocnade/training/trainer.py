@@ -5,8 +5,7 @@ killed and resumed from its checkpoint gives bit for bit the network of one that
 """
 
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +22,7 @@ from supdocnade.likelihood.operations import own_trainer
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.runs import ProgressCallback, no_progress
 from supdocnade.seeding import token_order
-from supdocnade.threads import one_torch_thread, start_ahead
+from supdocnade.threads import one_torch_thread
 from supdocnade.training.batches import LabelledBatch, drop_features, epoch_batches, make_batch
 from supdocnade.training.checkpoint import (
     TrainingState,
@@ -123,11 +122,12 @@ class Trainer:
         """Pass over the documents once."""
         config, epoch, started = self.config, self.state.epoch, time.perf_counter()
         parameters, loss_sum = list(self.network.parameters()), 0.0
+        device = self.network.word_embedding.device
         batches = epoch_batches(len(documents), config.batch_size, config.seed, epoch)
         weights = config.generative_weight, self.class_weight_C, config.annotation_weight
         with one_torch_thread():
-            for update, batch in enumerate(self._gather_ahead(documents, batches)):
-                n_documents = len(batches[update])
+            for update, rows_B in enumerate(batches):
+                batch, n_documents = self.gather(documents, rows_B).to(device), len(rows_B)
                 when = f"in epoch {epoch + 1}, update {update + 1}"
                 for parameter in parameters:
                     parameter.grad = None
@@ -143,22 +143,12 @@ class Trainer:
                 self.report(update + 1, len(batches))
             # No later update would notice that the last one diverged.
             with torch.no_grad():
-                (batch,) = self._gather_ahead(documents, batches[-1:])
+                batch = self.gather(documents, batches[-1]).to(device)
                 value = self.differentiate(
                     batch_loss(self.network, batch, *weights, len(batches[-1]))
                 )
             check_finite(config, "the objective", value, f"after epoch {epoch + 1}")
         self.end_epoch(loss_sum / len(documents), len(batches), started)
-
-    def _gather_ahead(self, documents: Documents, batches: list[Rows]) -> Iterator[LabelledBatch]:
-        """Yield the documents of every update; a helper thread gathers those of the next."""
-        device = self.network.word_embedding.device
-        take: Callable[[], LabelledBatch] = partial(self.gather, documents, batches[0])
-        for following in (*batches[1:], None):
-            batch = take()
-            if following is not None:
-                take = start_ahead(partial(self.gather, documents, following))
-            yield batch.to(device)
 
     def gather(self, documents: Documents, rows_B: Rows) -> LabelledBatch:
         """Return some documents with their words in the order of this epoch."""

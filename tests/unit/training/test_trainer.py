@@ -1,16 +1,11 @@
-import threading
-
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.likelihood.contract import SPARSE_ROWS
-from supdocnade.threads import limit_threads
-from supdocnade.training import trainer as module
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
 
@@ -136,24 +131,3 @@ def test_divergence_in_the_last_update_is_noticed(tmp_path):
         with pytest.raises(TrainingDiverged, match=r"became (nan|inf) after epoch 1; lower"):
             train(config, **options)
     assert not (tmp_path / "run").exists()
-
-
-def test_batches_are_gathered_ahead_and_change_no_bit(monkeypatch):
-    config = TrainerConfig(max_epochs=2, batch_size=20)
-    gather, gathered, results = module.make_batch, [], []
-
-    def make_batch(corpus, rows_B, *args, **options):
-        gathered.append((threading.current_thread() is threading.main_thread(), len(rows_B)))
-        return gather(corpus, rows_B, *args, **options)
-
-    monkeypatch.setattr(module, "make_batch", make_batch)
-    for n_threads in (1, 2):
-        gathered.clear()
-        with limit_threads(n_threads):
-            network, _ = train(config, validation=None)
-        results.append(network)
-        # The last batch of an epoch is gathered again to check the objective.
-        here = [True, n_threads == 1, n_threads == 1, True]
-        assert gathered == 2 * list(zip(here, [20, 20, 10, 10], strict=True))
-    for one, two in zip(*(network.parameters() for network in results), strict=True):
-        assert torch.equal(one, two)
