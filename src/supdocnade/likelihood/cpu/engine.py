@@ -33,7 +33,7 @@ from supdocnade.likelihood.contract import (
     has_sparse_gradients,
     sparse_gradient,
 )
-from supdocnade.likelihood.cpu import memory, prefix_sums
+from supdocnade.likelihood.cpu import prefix_sums
 from supdocnade.threads import (
     SMALL_WORK,
     even_ranges,
@@ -44,8 +44,23 @@ from supdocnade.threads import (
 
 BLOCK_BYTES = 64 * 2**20
 
+CACHE_LINE = 64
+"""Bytes."""
+
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
+
+
+def _empty(n_rows: int, n_columns: int) -> Floats:
+    """Return an uninitialised table that starts at a cache line, as torch's do.
+
+    The bits of a library's products may depend on where their factors start. Torch's allocator does
+    not request huge pages, which halve the cost of clearing.
+    """
+    size = n_rows * n_columns
+    buffer = np.empty(size + CACHE_LINE // 4, np.float32)
+    start = -buffer.ctypes.data % CACHE_LINE // 4
+    return buffer[start : start + size].reshape(n_rows, n_columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +83,7 @@ class BatchArrays:
 
         def fill_weights(weights: Tensor | None) -> Floats:
             if weights is None:
-                return memory.ones(len(ids_N))
+                return np.ones(len(ids_N), np.float32)
             return np.ascontiguousarray(weights.detach().numpy())
 
         limit = n_words if batch.n_summary_words is None else batch.n_summary_words
@@ -108,7 +123,7 @@ class RowGradient:
     def __init__(self, table: Tensor, rows: NDArray[np.int64] | None):
         self.rows, self.n_rows = rows, len(table)
         n_values, n_columns = len(table) if rows is None else len(rows), table.shape[1]
-        self.values = memory.empty(n_values * n_columns).reshape(n_values, n_columns)
+        self.values = _empty(n_values, n_columns)
 
     @cached_property
     def slots(self) -> Integers:
@@ -226,21 +241,19 @@ def evaluate(
     if gradients is not None:
         to_clear = [gradients.node_weight.values, gradients.word_embedding.values]
     n_second = len(W_KH) if to_clear and not has_sparse_gradients(len(W_KH)) else 0
+    second_W = _empty(n_second, n_topics)
     for documents, block in arrays.split(n_topics):
-        with (
-            memory.scratch(block.n_tokens, n_topics) as hidden_NH,
-            memory.scratch(n_second, n_topics) as second_W,
-        ):
-            bias_RH, block_summary_BH = _rows_of(c_RH, documents), summary_BH[documents]
-            _write_prefixes(
-                block, W_KH, bias_RH, code, hidden_NH, block_summary_BH, [*to_clear, second_W]
-            )
-            to_clear = []
-            nll_N = layer.run(block, hidden_NH, V_TH, b_T, code, gradients)
-            prefix_sums.sum_by_document(nll_N, block.offsets_B1, nll_B[documents])
-            if gradients is not None:
-                grad_c_RH = _rows_of(gradients.hidden_bias_RH, documents)
-                _add_suffixes(block, hidden_NH, gradients.word_embedding, grad_c_RH, second_W)
+        hidden_NH = _empty(block.n_tokens, n_topics)
+        bias_RH, block_summary_BH = _rows_of(c_RH, documents), summary_BH[documents]
+        _write_prefixes(
+            block, W_KH, bias_RH, code, hidden_NH, block_summary_BH, [*to_clear, second_W]
+        )
+        to_clear = []
+        nll_N = layer.run(block, hidden_NH, V_TH, b_T, code, gradients)
+        prefix_sums.sum_by_document(nll_N, block.offsets_B1, nll_B[documents])
+        if gradients is not None:
+            grad_c_RH = _rows_of(gradients.hidden_bias_RH, documents)
+            _add_suffixes(block, hidden_NH, gradients.word_embedding, grad_c_RH, second_W)
     for values in to_clear:  # There was no document.
         values.fill(0)
     return DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH)), gradients
