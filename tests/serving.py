@@ -24,7 +24,6 @@ from supdocnade.serving.app import make_app
 from supdocnade.serving.problems import MEDIA_TYPE, PROBLEM_TYPES
 from supdocnade.serving.service import ServeSettings, Service
 
-SMALL_QUEUE = {"max_waiting": 2, "max_images": 2, "n_workers": 1}
 PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
 
 

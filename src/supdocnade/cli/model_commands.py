@@ -19,7 +19,7 @@ from supdocnade.cli.options import (
     option,
     photos_argument,
 )
-from supdocnade.errors import BackendUnavailable, InvalidArgument, install_command
+from supdocnade.errors import BackendUnavailable, install_command
 
 SERVING = ("fastapi", "uvicorn", "multipart")
 """Packages that the server needs."""
@@ -285,22 +285,16 @@ class Serve(Parallel, Printing):
     max_megabytes: float = option(64, "Largest request in megabytes.", min=0.001, max=MAX_MEGA)
     max_megapixels: float = option(64, "Largest image in megapixels.", min=0.001, max=MAX_MEGA)
     max_images: int = option(32, "Images per request.", min=1)
-    queue: int = option(256, "Images that may wait.", min=1)
     timeout: float = option(30, "Seconds to send a request, and to process it.", min=0.1)
 
     def check(self) -> None:
-        """Raise an error if the extra is missing, or if options do not fit together."""
+        """Raise an error if the extra is missing."""
         super().check()
         missing = [name for name in SERVING if find_spec(name) is None]
         if missing:
             raise BackendUnavailable(
                 f"serving needs an extra that is not installed: {install_command('serve')} "
                 f"({missing[0]} is missing)."
-            )
-        if self.queue < self.max_images:
-            raise InvalidArgument(
-                f"--queue must be at least --max-images, {self.max_images}, got {self.queue}: "
-                "the queue must have room for the largest request."
             )
 
 

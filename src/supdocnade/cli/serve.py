@@ -47,18 +47,14 @@ def serve(options: Serve) -> int:
 
 def serve_settings(options: Serve) -> ServeSettings:
     """Return the settings of the server."""
-    n_bytes = int(options.max_megabytes * MEGA)
     return ServeSettings(
         token=options.token,
         allowed_hosts=tuple(name.lower() for name in (options.host, *(options.allow_host or ()))),
         check_host=not options.allow_open,
-        max_request_bytes=n_bytes,
-        max_held_bytes=4 * n_bytes,
+        max_request_bytes=int(options.max_megabytes * MEGA),
         max_images=options.max_images,
         max_pixels=int(options.max_megapixels * MEGA),
-        max_waiting=options.queue,
-        upload_seconds=options.timeout,
-        answer_seconds=options.timeout,
+        seconds=options.timeout,
         n_workers=effective_n_jobs(options.jobs),
     )
 

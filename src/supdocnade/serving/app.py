@@ -19,7 +19,7 @@ from supdocnade.serving.browse_routes import browse_routes
 from supdocnade.serving.correction_routes import correction_routes
 from supdocnade.serving.predict_routes import image_routes
 from supdocnade.serving.problems import PROBLEM_TYPES, ApiError, Problem
-from supdocnade.serving.schemas import ImageIn, StatusOut
+from supdocnade.serving.schemas import StatusOut
 from supdocnade.serving.security import SecurityMiddleware
 from supdocnade.serving.service import Service
 
@@ -176,10 +176,8 @@ def _openapi(app: FastAPI, service: Service) -> dict[str, Any]:
             routes=app.routes,
         )
         schemas = description.setdefault("components", {}).setdefault("schemas", {})
-        template = "#/components/schemas/{model}"
-        for schema in (Problem, ImageIn):
-            schemas[schema.__name__] = schema.model_json_schema(ref_template=template)
-            schemas[schema.__name__].pop("$defs", None)
+        schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas["Problem"].pop("$defs", None)
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         if service.settings.token is not None:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import Field
 
 from supdocnade import __version__
 from supdocnade.folders.tags import normalize_tag
@@ -52,7 +51,7 @@ def browse_routes(service: Service) -> APIRouter:
             request_bytes=settings.max_request_bytes,
             images=settings.max_images,
             pixels=settings.max_pixels,
-            seconds=settings.answer_seconds,
+            seconds=settings.seconds,
         ),
     )
     overview = explorer.overview.model_dump_json()
@@ -98,13 +97,12 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
         return gallery
 
     errors = openapi_responses("no_gallery", "invalid_argument", "not_found")
-    labels, tags = service.allowed_names("classes"), service.allowed_names("tag_names")
 
     @routes.get("/gallery", responses=errors)
     async def list_photographs(
-        label: Annotated[str | None, Query(description="Predicted class.", **labels)] = None,
+        label: Annotated[str | None, Query(description="Predicted class.")] = None,
         tag: Annotated[
-            list[Annotated[str, Field(**tags)]] | None,
+            list[str] | None,
             Query(max_length=MAX_TERMS, description="Predicted tags; a photograph has all."),
         ] = None,
         words: Annotated[

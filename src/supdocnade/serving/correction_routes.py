@@ -15,11 +15,8 @@ from supdocnade.scene.corrections import Correction, CorrectionFile
 from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import CorrectionIn, CorrectionOut, CorrectionsOut
 from supdocnade.serving.service import Service
-from supdocnade.serving.uploads import read_json
+from supdocnade.serving.uploads import read_correction
 from supdocnade.text import clean_name
-
-MAX_BYTES = 2**18
-"""Size of a request with one correction."""
 
 MAX_PAGE_SIZE, MAX_NUMBER = 200, 2**31
 
@@ -51,8 +48,7 @@ def correction_routes(service: Service) -> APIRouter:
         """Keep the class and the tags of a photograph, for `supdocnade train --add`."""
         file = _get_file(service)
         with service.memory.reservation() as reserve:
-            settings = service.settings
-            given = await read_json(request, CorrectionIn, MAX_BYTES, settings, reserve)
+            given = await read_correction(request, service.settings, reserve)
         correction = _read_correction(service, given)
         try:
             await asyncio.to_thread(file.add, correction)

@@ -13,7 +13,6 @@ from supdocnade.serving.explore import describe_similar
 from supdocnade.serving.problems import ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import (
     ExplainOut,
-    ImagesIn,
     PredictionOut,
     PredictOut,
     Schema,
@@ -57,29 +56,17 @@ ERRORS = openapi_responses(
 )
 
 
-def _describe_body() -> dict[str, Any]:
-    """Return the OpenAPI description of the request body: multipart or JSON."""
-    files = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
-    form = {
-        "type": "object",
-        "properties": {FIELD: files},
-        "required": [FIELD],
-        "additionalProperties": False,
-    }
-    schema = ImagesIn.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs")
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                "multipart/form-data": {"schema": form},
-                "application/json": {"schema": schema},
-            },
-        }
-    }
+_FORM = {
+    "type": "object",
+    "properties": {
+        FIELD: {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+    },
+    "required": [FIELD],
+    "additionalProperties": False,
+}
+BODY = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}}}
+"""OpenAPI description of a request with images."""
 
-
-BODY = _describe_body()
 JPEG: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -160,8 +147,6 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
 
 
 def _add_explain_route(service: Service, routes: APIRouter) -> None:
-    labels, tags = service.allowed_names("classes"), service.allowed_names("tag_names")
-
     @routes.post(
         "/explain",
         response_model=ExplainOut,
@@ -170,9 +155,9 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
     )
     async def explain(
         request: Request,
-        label: Annotated[str | None, Query(description="Explain this class.", **labels)] = None,
+        label: Annotated[str | None, Query(description="Explain this class.")] = None,
         tag: Annotated[
-            str | None, Query(description="Explain this tag instead of a class.", **tags)
+            str | None, Query(description="Explain this tag instead of a class.")
         ] = None,
         format: Annotated[
             Literal["json", "png"], Query(description="Numbers and a map, or a drawing.")

@@ -13,21 +13,6 @@ class Schema(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ImageIn(Schema):
-    """An image in a JSON request."""
-
-    name: str | None = Field(None, description="Name of the image in the response.")
-    data: str = Field(description="The file, in base64.")
-
-
-class ImagesIn(Schema):
-    """Images as JSON."""
-
-    images: list[ImageIn | Annotated[str, Field(description="The file, in base64.")]] = Field(
-        min_length=1
-    )
-
-
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 

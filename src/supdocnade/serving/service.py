@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,39 +42,32 @@ class ServeSettings:
     check_host: bool = True
     """Check the host name; False for a server that is open to everyone."""
     max_request_bytes: int = setting(64 * MEBIBYTE, least=1)
-    max_held_bytes: int = setting(256 * MEBIBYTE, least=1)
-    """Memory for the bodies of all requests together."""
     max_images: int = setting(32, least=1)
     """Images per request."""
     max_pixels: int = setting(64_000_000, least=1)
     """Pixels per image, as declared in the file, before anything is decoded."""
-    max_waiting: int = setting(256, least=1)
-    """Images in the queue. All requests are refused, with a `Retry-After`, while the queue has no
-    room for `max_images` more."""
     max_batch: int = setting(8, least=1)
     """Images of a request that a worker predicts together."""
     n_workers: int = setting(2, least=1)
-    upload_seconds: float = setting(30.0, above=0)
-    """Time to send a request."""
-    answer_seconds: float = setting(30.0, above=0)
-    """Time from the last byte of a request to its response."""
+    seconds: float = setting(30.0, above=0)
+    """Time to send a request, and time from its last byte to the response."""
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.max_waiting < self.max_images:
-            raise InvalidArgument(
-                f"max_waiting must be at least max_images, {self.max_images}, "
-                f"got {self.max_waiting}."
-            )
-        if self.max_held_bytes < self.max_request_bytes:
-            raise InvalidArgument(
-                f"max_held_bytes must be at least max_request_bytes, {self.max_request_bytes}, "
-                f"got {self.max_held_bytes}."
-            )
         if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
             raise InvalidArgument("the token must consist of printable ASCII characters.")
         if self.token is not None and (not self.token or " " in self.token):
             raise InvalidArgument("the token must not be empty or contain spaces.")
+
+    @property
+    def max_held_bytes(self) -> int:
+        """Memory for the bodies of all requests together."""
+        return 4 * self.max_request_bytes
+
+    @property
+    def max_waiting(self) -> int:
+        """Images in the queue; requests are refused while it has no room for the largest one."""
+        return 8 * self.max_images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,16 +240,6 @@ class Service:
             )
         return self.gallery
 
-    def allowed_names(self, kind: Literal["classes", "tag_names"]) -> dict[str, Any]:
-        """Return the OpenAPI description of a parameter that must be one of the model's names.
-
-        It is empty if there is a token: names may be those of people, and the description is
-        public.
-        """
-        if self.settings.token is not None:
-            return {}
-        return {"json_schema_extra": {"enum": [*getattr(self.fitted, kind), None]}}
-
     def close(self) -> None:
         """End the workers and close the file of corrections."""
         self._workers.shutdown()
@@ -296,7 +279,7 @@ class Service:
         try:
             await asyncio.wait(
                 (work, disconnect),
-                timeout=self.settings.answer_seconds,
+                timeout=self.settings.seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if work.done():
@@ -305,7 +288,7 @@ class Service:
                 raise ApiError("invalid_request", "the client disconnected.")
             raise ApiError(
                 "too_slow",
-                f"the result was not ready within {self.settings.answer_seconds:g} seconds.",
+                f"the result was not ready within {self.settings.seconds:g} seconds.",
                 retry_after=self._retry_after(),
             )
         finally:

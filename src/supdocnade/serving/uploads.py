@@ -1,4 +1,4 @@
-"""Bodies of requests, images as multipart or JSON, read into memory within limits.
+"""Bodies of requests, images as files of a form, read into memory within limits.
 
 Nothing is written to disk: Starlette would put uploads above a megabyte into temporary files; the
 parser here keeps them in memory up to the size limit of a request. The memory of all requests
@@ -6,11 +6,9 @@ together is limited as well.
 """
 
 import asyncio
-import binascii
-from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
@@ -18,7 +16,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
 from supdocnade.serving.problems import ApiError
-from supdocnade.serving.schemas import ImagesIn, Schema
+from supdocnade.serving.schemas import CorrectionIn
 from supdocnade.text import shorten_name
 
 if TYPE_CHECKING:
@@ -28,13 +26,14 @@ MEBIBYTE = 2**20
 FIELD = "images"
 MAX_NAME_LENGTH = 200
 
+MAX_CORRECTION_BYTES = 2**18
+
 MAX_COMMAS = 10_000
-"""Commas in the JSON of a request. Each may end a value, and a value of two bytes takes kilobytes
-when it is parsed and its error is described."""
+"""Commas in the JSON of a correction. Each may end a value, and a value of two bytes takes
+kilobytes when it is parsed and its error is described."""
 
 Reserve = Callable[[int], None]
 NamedImage = tuple[str, bytes]
-AnySchema = TypeVar("AnySchema", bound=Schema)
 
 
 class MemoryBudget:
@@ -75,14 +74,10 @@ async def read_images(
     ------
     ApiError : the request is malformed, too large or too slow.
     """
-    media_type = _check_media_type(request, "multipart/form-data", "application/json")
+    _check_media_type(request, "multipart/form-data")
     body = _limited_body(request, settings.max_request_bytes, reserve)
     async with _upload_time(settings):
-        if media_type == "multipart/form-data":
-            images = await _read_multipart(request, body, settings.max_request_bytes)
-        else:
-            parts = [part async for part in body]
-            images = await asyncio.to_thread(_decode_images, b"".join(parts))
+        images = await _read_multipart(request, body, settings.max_request_bytes)
     if not images:
         raise ApiError("no_images", f"the request must have an image in its field {FIELD!r}.")
     if len(images) > settings.max_images:
@@ -93,14 +88,10 @@ async def read_images(
     return images
 
 
-async def read_json(
-    request: Request,
-    schema: type[AnySchema],
-    limit: int,
-    settings: "ServeSettings",
-    reserve: Reserve,
-) -> AnySchema:
-    """Return the JSON of a request of at most `limit` bytes.
+async def read_correction(
+    request: Request, settings: "ServeSettings", reserve: Reserve
+) -> CorrectionIn:
+    """Return the correction of a request.
 
     Raises
     ------
@@ -108,31 +99,41 @@ async def read_json(
     """
     _check_media_type(request, "application/json")
     async with _upload_time(settings):
-        parts = [part async for part in _limited_body(request, limit, reserve)]
-    return _decode_json(schema, b"".join(parts))
-
-
-def _check_media_type(request: Request, *allowed: str) -> str:
-    """Return the media type of a request, or raise an `ApiError`."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in allowed:
+        parts = [part async for part in _limited_body(request, MAX_CORRECTION_BYTES, reserve)]
+    body = b"".join(parts)
+    if (n_commas := body.count(b",")) > MAX_COMMAS:
         raise ApiError(
-            "unsupported_media_type",
-            f"the request must be {' or '.join(allowed)}, got {media_type!r}.",
+            "invalid_request",
+            f"the JSON of a request may have at most {MAX_COMMAS} commas, got {n_commas}.",
         )
-    return media_type
+    try:
+        return CorrectionIn.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        location = ".".join(map(str, first["loc"]))
+        code = "invalid_request" if first["type"] == "json_invalid" else "invalid_argument"
+        reason = f"{location}: {first['msg']}" if location else first["msg"]
+        raise ApiError(code, f"the JSON of the request is invalid: {reason}.") from error
+
+
+def _check_media_type(request: Request, expected: str) -> None:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != expected:
+        raise ApiError(
+            "unsupported_media_type", f"the request must be {expected}, got {media_type!r}."
+        )
 
 
 @asynccontextmanager
 async def _upload_time(settings: "ServeSettings") -> AsyncIterator[None]:
     """Raise an `ApiError` if a request takes too long to arrive."""
     try:
-        async with asyncio.timeout(settings.upload_seconds):
+        async with asyncio.timeout(settings.seconds):
             yield
     except TimeoutError as error:
         raise ApiError(
             "upload_too_slow",
-            f"the request must arrive within {settings.upload_seconds:g} seconds.",
+            f"the request must arrive within {settings.seconds:g} seconds.",
             headers={"Connection": "close"},
         ) from error
 
@@ -166,34 +167,6 @@ async def _read_multipart(
             images.append((_display_name(value.filename, len(images)), value.file.read()))
     finally:
         await form.close()
-    return images
-
-
-def _decode_json(schema: type[AnySchema], body: bytes) -> AnySchema:
-    if (n_commas := body.count(b",")) > MAX_COMMAS:
-        raise ApiError(
-            "invalid_request",
-            f"the JSON of a request may have at most {MAX_COMMAS} commas, got {n_commas}.",
-        )
-    try:
-        return schema.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        location = ".".join(map(str, first["loc"]))
-        code = "invalid_request" if first["type"] == "json_invalid" else "invalid_argument"
-        reason = f"{location}: {first['msg']}" if location else first["msg"]
-        raise ApiError(code, f"the JSON of the request is invalid: {reason}.") from error
-
-
-def _decode_images(body: bytes) -> list[NamedImage]:
-    images = []
-    for number, image in enumerate(_decode_json(ImagesIn, body).images):
-        name = _display_name(None if isinstance(image, str) else image.name, number)
-        try:
-            content = b64decode(image if isinstance(image, str) else image.data, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise ApiError("invalid_argument", f"{name} is not in base64.", file=name) from error
-        images.append((name, content))
     return images
 
 

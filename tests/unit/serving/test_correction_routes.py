@@ -5,7 +5,7 @@ from tests.serving import build_index, check_problem, make_client, photograph, u
 
 from supdocnade.scene import corrections as storage
 from supdocnade.scene.corrections import CorrectionFile, read_corrections
-from supdocnade.serving.correction_routes import MAX_BYTES
+from supdocnade.serving.uploads import MAX_CORRECTION_BYTES
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 
@@ -73,7 +73,7 @@ def test_names_cannot_break_lines_or_name_other_files(client, path):
         ({"key": KEY, "tags": ["x"] * 101}, 422, "invalid_argument"),
         ({"key": KEY, "tags": "x"}, 422, "invalid_argument"),
         ({"key": KEY, "path": "/etc/passwd"}, 422, "invalid_argument"),
-        ({"key": KEY, "file": "x" * MAX_BYTES}, 413, "request_too_large"),
+        ({"key": KEY, "file": "x" * MAX_CORRECTION_BYTES}, 413, "request_too_large"),
         (["x"], 422, "invalid_argument"),
     ],
 )

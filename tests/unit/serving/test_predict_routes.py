@@ -26,19 +26,6 @@ def test_predictions_are_those_of_the_model(server):
         assert got["unfamiliar"] == expected.unfamiliar
 
 
-def test_json_and_multipart_give_the_same_predictions(server):
-    files = [photograph(0), photograph(9)]
-    encoded = [base64.b64encode(content).decode() for content in files]
-    by_form = server.post("/v1/predict", files=upload_form(*files))
-    images = [{"name": f"{number}.jpg", "data": data} for number, data in enumerate(encoded)]
-    by_json = server.post("/v1/predict", json={"images": images})
-    assert by_json.status_code == 200
-    assert by_json.json() == by_form.json()
-    unnamed = server.post("/v1/predict", json={"images": encoded[:1]})
-    (prediction,) = unnamed.json()["predictions"]
-    assert prediction == {**by_form.json()["predictions"][0], "file": "image 0"}
-
-
 def test_top_sets_the_number_of_tags(server):
     expected = next(iter(small_model().iter_predictions([photograph(0)])))
     response = server.post("/v1/predict?top=3", files=upload_form(photograph(0))).json()

@@ -4,7 +4,7 @@ import socket
 from contextlib import ExitStack
 
 import pytest
-from tests.serving import SMALL_QUEUE, run_threaded_server
+from tests.serving import run_threaded_server
 
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.serving import server
@@ -38,8 +38,8 @@ def test_error_names_a_port_in_use():
 @pytest.fixture
 def full_server(monkeypatch):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.0)
-    with run_threaded_server(**SMALL_QUEUE) as (client, address):
-        client.service.n_waiting = SMALL_QUEUE["max_waiting"]
+    with run_threaded_server(n_workers=1) as (client, address):
+        client.service.n_waiting = client.service.settings.max_waiting
         yield client, address
 
 
@@ -97,8 +97,8 @@ def test_connection_is_reused_after_an_early_response():
 def test_connection_that_waits_for_its_response_is_not_closed(monkeypatch):
     monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", 0.05)
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.5)
-    with run_threaded_server(**SMALL_QUEUE) as (client, _):
-        client.service.n_waiting = SMALL_QUEUE["max_waiting"]
+    with run_threaded_server(n_workers=1) as (client, _):
+        client.service.n_waiting = client.service.settings.max_waiting
         assert client.post("/v1/predict", content=b"").status_code == 503
 
 

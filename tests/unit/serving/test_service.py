@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.scene_model import small_model
 from tests.serving import (
-    SMALL_QUEUE,
     check_problem,
     hold_work,
     make_client,
@@ -25,10 +24,8 @@ from supdocnade.serving.service import ServeSettings, Service
     ("settings", "name"),
     [
         ({"max_images": 0}, "max_images"),
-        ({"max_images": 300}, "max_waiting"),
-        ({"max_held_bytes": 5}, "max_held_bytes"),
-        ({"upload_seconds": 0}, "upload_seconds"),
-        ({"answer_seconds": float("nan")}, "answer_seconds"),
+        ({"seconds": 0}, "seconds"),
+        ({"seconds": float("nan")}, "seconds"),
         ({"token": "two words"}, "token"),
         ({"token": ""}, "token"),
         ({"token": "café"}, "token"),
@@ -43,7 +40,7 @@ def test_invalid_settings_are_refused(settings, name):
 @pytest.mark.parametrize("path", sorted(IMAGE_ROUTES))
 def test_request_is_refused_before_its_body_is_read(path, monkeypatch):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.0)
-    service = Service(small_model().fitted_, ServeSettings(**SMALL_QUEUE))
+    service = Service(small_model().fitted_, ServeSettings(n_workers=1))
     sent = []
 
     async def receive():
@@ -58,10 +55,10 @@ def test_request_is_refused_before_its_body_is_read(path, monkeypatch):
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"multipart/form-data; boundary=b")],
     }
     app = make_app(service)
-    service.n_waiting = 2
+    service.n_waiting = service.settings.max_waiting
     asyncio.run(app(scope, receive, send))
     service.n_waiting = 0
     assert sent[0]["status"] == 503
@@ -79,8 +76,8 @@ def test_request_is_refused_before_its_body_is_read(path, monkeypatch):
 def test_number_of_delayed_requests_is_limited(monkeypatch):
     monkeypatch.setattr(service_module, "MAX_DELAYED", 0)
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 1e9)
-    with make_client(**SMALL_QUEUE) as client:
-        client.service.n_waiting = 2
+    with make_client(n_workers=1) as client:
+        client.service.n_waiting = client.service.settings.max_waiting
         response = client.post("/v1/predict", files=upload_form(photograph(0)))
         assert response.status_code == 503
 
@@ -88,7 +85,7 @@ def test_number_of_delayed_requests_is_limited(monkeypatch):
 def test_full_queue_and_slow_work_are_problems(monkeypatch, caplog):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.01)
     with (
-        make_client(**SMALL_QUEUE, max_batch=1, answer_seconds=0.3) as client,
+        make_client(max_images=2, n_workers=1, max_batch=1, seconds=0.3) as client,
         hold_work(monkeypatch) as (_, started),
         ThreadPoolExecutor(1) as pool,
     ):
@@ -96,12 +93,13 @@ def test_full_queue_and_slow_work_are_problems(monkeypatch, caplog):
         form = upload_form(photograph(0), photograph(1))
         slow = pool.submit(client.post, "/v1/predict", files=form)
         started.wait()
+        client.service.n_waiting += 14
         response = client.post("/v1/predict", files=upload_form(photograph(0)))
         check_problem(response, 503, "overloaded")
         assert int(response.headers["retry-after"]) >= 1
         check_problem(slow.result(), 503, "too_slow")
         assert "retry-after" in slow.result().headers
-        assert client.service.n_waiting == 0
+        assert client.service.n_waiting == 14
         # A busy server still reports its health.
         assert client.get("/healthz").json() == {"status": "ok"}
     gc.collect()

@@ -1,4 +1,3 @@
-import json
 import tracemalloc
 
 import pytest
@@ -13,9 +12,7 @@ def test_malformed_requests_are_problems(server):
     post = server.post
     too_many = upload_form(*[photograph(0)] * 5)
     check_problem(post("/v1/predict", files=too_many), 422, "too_many_images")
-    check_problem(post("/v1/predict", json={"images": []}), 422, "invalid_argument")
-    check_problem(post("/v1/predict", json={"pictures": []}), 422, "invalid_argument")
-    check_problem(post("/v1/predict", content=b"{", headers=JSON), 400, "invalid_request")
+    check_problem(post("/v1/predict", json={"images": []}), 415, "unsupported_media_type")
     check_problem(post("/v1/predict", content=b""), 415, "unsupported_media_type")
     headers = {"content-type": "multipart/form-data"}
     check_problem(post("/v1/predict", content=b"x", headers=headers), 400, "invalid_request")
@@ -28,8 +25,6 @@ def test_malformed_requests_are_problems(server):
     check_problem(form, 415, "unsupported_media_type")
     text = {"images": (None, "no file")}
     check_problem(post("/v1/predict", files=text), 422, "invalid_argument")
-    not_base64 = {"images": [{"name": "a.jpg", "data": "!!"}]}
-    check_problem(post("/v1/predict", json=not_base64), 422, "invalid_argument", "a.jpg")
     no_tags = post("/v1/predict?top=0", files=upload_form(photograph(0)))
     check_problem(no_tags, 422, "invalid_argument")
     check_problem(server.get("/v1/predict"), 405, "method_not_allowed")
@@ -41,14 +36,12 @@ def test_malformed_requests_are_problems(server):
     [
         ("../../etc/passwd", "../../etc/passwd"),
         ("a\x00b\u202e.jpg", None),
-        ("x" * 5000, None),
-        ("\u2028\u0007", "?"),
-        ("", "image 0"),
+        ("x" * 1500, None),
+        ("\u2028", "?"),
     ],
 )
 def test_names_are_made_printable(server, name, expected):
-    body = json.dumps({"images": [{"name": name, "data": "AAAA"}]})
-    response = server.post("/v1/predict", content=body, headers=JSON)
+    response = server.post("/v1/predict", files=upload_form(b"AAA", names=[name]))
     assert response.status_code == 422
     shown = response.json()["file"]
     assert len(shown) <= 200
@@ -57,29 +50,20 @@ def test_names_are_made_printable(server, name, expected):
         assert shown == expected
 
 
-@pytest.mark.parametrize(
-    ("path", "start", "n_values"),
-    [("predict", b'{"images":[', 500_000), ("corrections", b'{"key":null,"tags":[', 100_000)],
-)
-def test_a_long_list_in_json_takes_little_memory(tmp_path, path, start, n_values):
-    body = start + b"0," * n_values + b"0]}"
+def test_a_long_list_in_json_takes_little_memory(tmp_path):
+    body = b'{"key":null,"tags":[' + b"0," * 100_000 + b"0]}"
     file = CorrectionFile(tmp_path / "corrections.jsonl")
     with make_client(corrections=file) as client:
         tracemalloc.start()
-        response = client.post(f"/v1/{path}", content=body, headers=JSON)
+        response = client.post("/v1/corrections", content=body, headers=JSON)
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert "commas" in check_problem(response, 400, "invalid_request")
     assert most < 20 * len(body)
 
 
-def test_lone_surrogate_is_invalid_json(server):
-    body = b'{"images": [{"name": "\\ud800.jpg", "data": "AAAA"}]}'
-    check_problem(server.post("/v1/predict", content=body, headers=JSON), 400, "invalid_request")
-
-
 def test_large_request_is_refused_with_and_without_a_declared_length():
-    with make_client(max_request_bytes=20_000, max_held_bytes=30_000) as client:
+    with make_client(max_request_bytes=20_000) as client:
         declared = client.post("/v1/predict", files=upload_form(noise(300)))
         check_problem(declared, 413, "request_too_large")
 
@@ -95,8 +79,8 @@ def test_large_request_is_refused_with_and_without_a_declared_length():
 
 
 def test_memory_of_all_requests_together_is_limited():
-    with make_client(max_request_bytes=20_000, max_held_bytes=20_000) as client:
-        client.service.memory.used = 19_000
+    with make_client(max_request_bytes=20_000) as client:
+        client.service.memory.used = 79_000
         response = client.post("/v1/predict", files=upload_form(photograph(0)))
         check_problem(response, 503, "overloaded")
         assert response.headers["retry-after"] == "1"
