@@ -32,13 +32,13 @@ FEATURES = ("sift", DEFAULT_NETWORK)
 
 def link_photographs(records: list[ImageRecord], vocabulary: set[str], folder: Path) -> None:
     """Make a photo folder of links, one folder per class, and its tag file."""
-    lines = ["file\ttags"]
+    lines = ["file_name\ttags"]
     for record in records:
         name = f"{record.label}/{record.path.name}"
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         os.symlink(record.path.resolve(), folder / name)
         lines.append(f"{name}\t{'|'.join(tag for tag in record.tags or () if tag in vocabulary)}")
-    (folder / "tags.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "metadata.csv").write_text("\n".join(lines) + "\n")
 
 
 def run_command(*arguments: str | Path) -> tuple[dict[str, Any], float]:

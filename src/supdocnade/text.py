@@ -51,8 +51,8 @@ def split_lines(text: str) -> list[str]:
 def line_error(path: str | Path, line: int, expected: str, got: object) -> StorageError:
     """Return the error for an unexpected line; of a long one it quotes the beginning.
 
-    >>> print(line_error(Path("tags.tsv"), 3, "one tab", "sea"))
-    tags.tsv, line 3: expected one tab, got 'sea'.
+    >>> print(line_error(Path("metadata.csv"), 3, "2 cells", "sea"))
+    metadata.csv, line 3: expected 2 cells, got 'sea'.
     """
     return StorageError(f"{path}, line {line}: expected {expected}, got {str(got)[:MAX_QUOTED]!r}.")
 

@@ -62,9 +62,9 @@ class Train(OnDevice, Parallel, Printing):
 
     PHOTOS has one sub-folder per class: PHOTOS/coast/1.jpg. Photographs directly in PHOTOS, or in
     PHOTOS/_unlabelled, have no class. Tags are in PHOTOS/metadata.jsonl or metadata.csv (file_name,
-    label, tags), in tags.tsv (file<TAB>tag|tag), or in XMP sidecars and the photographs themselves,
-    as keywords. PHOTOS may also be a corpus of `supdocnade encode`: its visual words are used, and
-    the photographs need not fit into memory. Nothing leaves this machine.
+    label, tags), or in XMP sidecars and the photographs themselves, as keywords. PHOTOS may also be
+    a corpus of `supdocnade encode`: its visual words are used, and the photographs need not fit
+    into memory. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
     Settings must stay the same, except --skip-unreadable, --jobs, --cache, --force, --json and

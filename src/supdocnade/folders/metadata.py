@@ -4,8 +4,7 @@ A metadata file in the top folder is one of
 
 - `metadata.jsonl`: one JSON object per line with `file_name` and optional `label` and `tags`;
 - `metadata.csv`: a header line with `file_name` and optional `label` and `tags`, then one row per
-  photograph;
-- `tags.tsv`: one line `file<TAB>tag|tag` per photograph; a first line `file<TAB>tags` is a header.
+  photograph.
 
 `file_name` is a path below the top folder, with slashes or backslashes. `label` replaces the name
 of the sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string
@@ -22,20 +21,17 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
-from supdocnade.checks import check_choice
 from supdocnade.errors import StorageError
 from supdocnade.images.source import is_remote, join_address, read_address
 from supdocnade.text import MAX_QUOTED, decode_text, line_error, split_lines
 
-METADATA_NAMES: tuple[str, ...] = ("metadata.jsonl", "metadata.csv", "tags.tsv")
+METADATA_NAMES: tuple[str, ...] = ("metadata.jsonl", "metadata.csv")
 
 COLUMNS = ("file_name", "label", "tags")
-
-_TSV_HEADERS = ("file", "file_name", "filename", "image", "path")
 
 MAX_CELL = 2**31 - 1
 """Characters of a cell of a CSV file; the default of Python's reader is 131,072."""
@@ -111,14 +107,8 @@ def summarize_errors(errors: LineErrors) -> StorageError:
 def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
     """Yield the rows of a metadata file as they are read."""
     path = os.fspath(path)
-    name = PurePosixPath(path)
-    readers: dict[str, Callable[[str, str], Iterator[Row]]] = {
-        ".jsonl": json_rows,
-        ".csv": csv_rows,
-        ".tsv": _tsv_rows,
-    }
-    check_choice(f"the ending of {name.name}", name.suffix, tuple(readers))
-    yield from readers[name.suffix](path, decode_text(read_address(path), path))
+    content = decode_text(read_address(path), path)
+    yield from json_rows(path, content) if path.endswith(".jsonl") else csv_rows(path, content)
 
 
 def parse_rows(
@@ -236,17 +226,6 @@ def csv_rows(path: str, text: str, column: str = "file_name") -> Iterator[Row]:
         yield line, StorageError(f"{path}, line {line}: expected a line of CSV, got {error}.")
     finally:
         csv.field_size_limit(limit)
-
-
-def _tsv_rows(path: str, content: str) -> Iterator[Row]:
-    for line, text in enumerate(split_lines(content), start=1):
-        cells = text.split("\t")
-        if not text.strip() or (line == 1 and cells[0].strip().casefold() in _TSV_HEADERS):
-            continue
-        if len(cells) == 2:
-            yield line, {"file_name": cells[0], "tags": cells[1]}
-        else:
-            yield line, line_error(path, line, "file<TAB>tag|tag", text)
 
 
 def _parse_name(path: str, line: int, name: object) -> str:

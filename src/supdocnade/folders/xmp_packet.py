@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from supdocnade.folders.tags import exclude_tags
+
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DC = "http://purl.org/dc/elements/1.1/"
 LR = "http://ns.adobe.com/lightroom/1.0/"
@@ -75,9 +77,6 @@ def missing_keywords(content: bytes, keywords: list[str]) -> list[str]:
     A predicted keyword that is no longer in the other lists was removed by someone: it is not
     missing.
     """
-    # Not at the top: NumPy and SciPy would slow down the start of every command.
-    from supdocnade.folders.tags import exclude_tags
-
     found = [word for items in _scan(content).items.values() for word, *_ in items]
     # The last part of a hierarchical keyword, such as nature|sky, is a keyword, too.
     existing = [part for word in found for part in (word, word.rpartition("|")[2])]

@@ -77,16 +77,6 @@ def test_csv_with_other_separators(tmp_path, separator, name):
         read_metadata(file)
 
 
-@pytest.mark.parametrize("header", ["", "file\ttags\n", "File_Name\tTags\n"])
-def test_tsv(tmp_path, header):
-    file = write(tmp_path, "tags.tsv", f"{header}a.jpg\tsea|sky\n\nb/c d.jpg\t\n")
-    first = 2 if header else 1
-    assert read_metadata(file) == {
-        "a.jpg": MetadataEntry(first, False, None, ("sea", "sky")),
-        "b/c d.jpg": MetadataEntry(first + 2, False, None, ()),
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -117,9 +107,7 @@ def test_tsv(tmp_path, header):
         ("metadata.csv", "file_name,tags\na.jpg,b,c\n", "line 2: expected 2 cells, got 'a.jpg,b"),
         ("metadata.csv", "file_name,tags\n,sea\n", "line 2: expected the name of a file"),
         ("metadata.csv", 'file_name\na.jpg\n"b.jpg\n', "line 3: expected a line of CSV, got"),
-        ("tags.tsv", "a.jpg\tsea\nb.jpg\n", "line 2: expected file<TAB>tag|tag, got 'b.jpg'"),
-        ("tags.tsv", "a.jpg\tsea\tsky\n", r"line 1: expected file<TAB>tag|tag, got 'a.jpg\tsea"),
-        ("tags.tsv", "a.jpg\tsea\nfile\ttags\n./a.jpg\tsky\n", "line 3: expected each file once"),
+        ("metadata.csv", "file_name\na.jpg\nb.jpg\n./a.jpg\n", "line 4: expected each file once"),
     ],
 )
 def test_invalid_lines_are_reported(tmp_path, name, text, message):
@@ -141,21 +129,21 @@ def test_paths_outside_the_folder_are_errors(tmp_path, name):
 
 def test_only_one_metadata_file_is_allowed(tmp_path):
     assert find_metadata(tmp_path, []) is None
-    assert find_metadata(tmp_path, ["tags.tsv"]) == str(tmp_path / "tags.tsv")
-    with pytest.raises(StorageError, match=r"got metadata\.csv, tags\.tsv\."):
-        find_metadata(tmp_path, ["tags.tsv", "metadata.csv"])
+    assert find_metadata(tmp_path, ["metadata.csv"]) == str(tmp_path / "metadata.csv")
+    with pytest.raises(StorageError, match=r"got metadata\.jsonl, metadata\.csv\."):
+        find_metadata(tmp_path, ["metadata.jsonl", "metadata.csv"])
 
 
 def test_other_invalid_lines_are_counted(tmp_path):
-    text = "no tab\na.jpg\tsky\nb.jpg\tsky\nc.jpg\tsky\n"
-    metadata = write(tmp_path, "tags.tsv", text)
+    text = "file_name,tags\nno comma\na.jpg,sky\nb.jpg,sky\nc.jpg,sky\n"
+    metadata = write(tmp_path, "metadata.csv", text)
     write(tmp_path, "a.jpg", "")
-    first = "line 1: expected file<TAB>tag|tag, got 'no tab'"
+    first = "line 2: expected 2 cells, got 'no comma'"
     lists = "wrong, too: supdocnade check lists them."
     with pytest.raises(StorageError) as error:
         scan_folder(tmp_path)
     assert str(error.value) == f"{metadata}, {first}; 2 other lines are {lists}"
-    metadata.write_text("no tab\nno tab\n")
+    metadata.write_text("file_name,tags\nno comma\nno comma\n")
     with pytest.raises(StorageError) as error:
         read_metadata(metadata)
     assert str(error.value) == f"{metadata}, {first}; another line is {lists}"

@@ -59,15 +59,14 @@ def test_what_is_passed_over_is_said(tmp_path):
     write_files(tmp_path, "sea/a.jfif", "sea/b.CR2", "sea/c.cr2", "sea/d.mp4", "sea/README")
     write_files(tmp_path, "sea/a.jfif.xmp", "sea/.hidden.mov", "__MACOSX/sea/a.jpg")
     write_files(tmp_path, "sea/@eaDir/a.jpg", "tags_free.tsv", "sea/table.csv")
-    (tmp_path / "tags.tsv").write_text("sea/a.jfif\tsky\n")
+    (tmp_path / "metadata.csv").write_text("file_name,tags\nsea/a.jfif,sky\n")
     found = scan_folder(tmp_path)
     assert [record.path.name for record in found.records] == ["a.jfif"]
     assert found.passed_over == {".cr2": 2, ".mp4": 1, "without ending": 1, ".csv": 1, ".tsv": 1}
     assert found.notes == (
         "passed over: 2 .cr2, 1 .csv, 1 .mp4, 1 without ending.",
         "passed over: the system folder __MACOSX and 1 more.",
-        "passed over: tags_free.tsv; tags are read from one of "
-        "metadata.jsonl, metadata.csv, tags.tsv.",
+        "passed over: tags_free.tsv; tags are read from one of metadata.jsonl, metadata.csv.",
     )
 
 
@@ -140,15 +139,16 @@ def test_metadata_gives_tags_and_may_give_classes(tmp_path):
 def test_names_match_with_backslashes_and_other_unicode_composition(tmp_path):
     composed, decomposed = "m\u00fc/\u00e9.jpg", "mu\u0308/e\u0301.jpg"
     write_files(tmp_path, decomposed, "b/Foto 2.jpg", "b\\c.jpg", "b/c.jpg", "b/d.jpg")
-    metadata = tmp_path / "tags.tsv"
+    metadata = tmp_path / "metadata.csv"
     backslashes = ("b\\Foto 2.jpg", "b\\c.jpg", ".\\b\\d.jpg")
-    metadata.write_text("".join(f"{name}\tsky\n" for name in (composed, *backslashes)))
+    rows = "".join(f"{name},sky\n" for name in (composed, *backslashes))
+    metadata.write_text(f"file_name,tags\n{rows}")
     tags = {name: tags for name, (_, tags) in read(tmp_path).items()}
     # A file whose name has a backslash comes before a file in a folder.
     named = {decomposed, "b/Foto 2.jpg", "b\\c.jpg", "b/d.jpg"}
     assert tags == {**dict.fromkeys(named, ("sky",)), "b/c.jpg": None}
-    metadata.write_text(f"{decomposed}\tsky\n{composed}\tsea\n")
-    with pytest.raises(StorageError, match="line 2: expected each file once, got"):
+    metadata.write_text(f"file_name,tags\n{decomposed},sky\n{composed},sea\n")
+    with pytest.raises(StorageError, match="line 3: expected each file once, got"):
         read_folder(tmp_path)
 
 

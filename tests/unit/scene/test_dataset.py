@@ -27,7 +27,7 @@ def made(labels, sources=None):
 def test_a_folder_has_its_own_labels_and_tags(tmp_path):
     write_images(tmp_path / "sea", 2)
     write_images(tmp_path / "wood", 1)
-    (tmp_path / "tags.tsv").write_text("sea/000.png\tBoat|sun\n")
+    (tmp_path / "metadata.csv").write_text("file_name,tags\nsea/000.png,Boat|sun\n")
     found = read_photographs(tmp_path)
     assert found.labels == ["sea", "sea", "wood"]
     assert [None if tags is None else list(tags) for tags in found.tags] == [
