@@ -14,8 +14,8 @@ from supdocnade.corpus.tokens import MemoryTokens
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.seeding import token_order
-from supdocnade.training.batches import epoch_batches, make_batch
 from supdocnade.training.config import TrainerConfig
+from supdocnade.training.objective import epoch_batches, make_batch
 from supdocnade.training.trainer import Trainer
 
 N_TOPICS, LENGTH, BATCH, N_CLASSES = 200, 961, 64, 8

@@ -32,11 +32,11 @@ from experiments.paper.topic_models import (
 )
 from experiments.paper.words import encode_words, save_words
 from supdocnade.checks import check_choice
-from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, UnwritableFile
 from supdocnade.runs import ProgressCallback, RunOptions
 from supdocnade.scene.prediction import current_versions
 from supdocnade.storage import write_atomically
+from supdocnade.training.trainer import choose_device
 
 STAGES = ("words", "models", "others", "page")
 

@@ -103,7 +103,7 @@ class OnDevice(Command):
         super().check()
         if self.device == "cuda" and self.works_here:
             # Torch takes a second to import, and many commands work without it.
-            from supdocnade.devices import choose_device
+            from supdocnade.training.trainer import choose_device
 
             choose_device(self.device)
 

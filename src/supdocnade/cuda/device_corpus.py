@@ -20,7 +20,7 @@ from supdocnade.seeding import (
     document_keys,
     dropout_threshold,
 )
-from supdocnade.training.batches import LabelledBatch
+from supdocnade.training.objective import LabelledBatch
 
 MIN_HASH_BITS = 16
 """Bits of the hash in a sort key; with fewer, orders would not be random enough."""

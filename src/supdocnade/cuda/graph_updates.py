@@ -27,9 +27,13 @@ from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
 from supdocnade.threads import one_torch_thread
-from supdocnade.training.batches import LabelledBatch, epoch_batches
 from supdocnade.training.config import History, TrainerConfig
-from supdocnade.training.objective import add_predictions, check_finite
+from supdocnade.training.objective import (
+    LabelledBatch,
+    add_predictions,
+    check_finite,
+    epoch_batches,
+)
 from supdocnade.training.optimizers import clip_gradients, set_learning_rate
 from supdocnade.training.trainer import Trainer
 

@@ -78,7 +78,7 @@ class TopicModel(TopicInference, DocNADESettings):
             "learning_rate", and with early stopping "validation_loss" and others. If it returns
             True, training ends.
         """
-        from supdocnade.training.train import train_network
+        from supdocnade.training.trainer import train_network
 
         fitted = copy(self)
         names = read_annotation_names(annotations, annotation_names)
@@ -114,8 +114,7 @@ class TopicModel(TopicInference, DocNADESettings):
     ) -> None:
         """Pass over documents once, at a constant learning rate: `partial_fit`."""
         from supdocnade.training.checkpoint import copy_parameters, set_parameters
-        from supdocnade.training.train import new_network
-        from supdocnade.training.trainer import make_trainer
+        from supdocnade.training.trainer import make_trainer, new_network
 
         fitted, first = copy(self), not hasattr(self, "network_")
         names = read_annotation_names(annotations, annotation_names)
@@ -166,7 +165,7 @@ class TopicModel(TopicInference, DocNADESettings):
         """Return the seed of a fit: that of the checkpoint if it resumes one without a seed."""
         if self.random_state is None and self.checkpoint is not None:
             from supdocnade.training.checkpoint import load_seed
-            from supdocnade.training.train import CHECKPOINT
+            from supdocnade.training.trainer import CHECKPOINT
 
             path = Path(self.checkpoint) / CHECKPOINT
             stored = load_seed(path) if path.exists() else None

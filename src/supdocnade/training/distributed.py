@@ -24,14 +24,13 @@ from torch import Tensor, nn
 
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
-from supdocnade.devices import choose_device
 from supdocnade.errors import ProcessLost, TrainingDiverged
 from supdocnade.likelihood.contract import sparse_gradient
 from supdocnade.threads import limit_threads
-from supdocnade.training.batches import LabelledBatch
 from supdocnade.training.checkpoint import load_moments
+from supdocnade.training.objective import LabelledBatch
 from supdocnade.training.optimizers import split_tables, touched_rows
-from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer import Trainer, choose_device
 
 TIMEOUT = timedelta(days=1)
 """How long a process waits for the others, which may do other work between two trainings. The end

@@ -1,7 +1,9 @@
-"""The training loop: batches, objective, updates, history, early stopping and checkpoints.
+"""Training of a network on documents, from its initial parameters to its history.
 
-Every random choice is a function of the seed and of the position of the run, so a run that was
-killed and resumed from its checkpoint gives bit for bit the network of one that was not.
+`train_network` prepares a training, and a `Trainer` runs its loop: batches, objective, updates,
+history, early stopping and checkpoints. Every random choice is a function of the seed and of the
+position of the run, so a run that was killed and resumed from its checkpoint gives bit for bit the
+network of one that was not.
 """
 
 import time
@@ -14,16 +16,17 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from supdocnade.checks import check_shape
+from supdocnade.checks import check_choice, check_shape
+from supdocnade.corpus.clustered_tree import clustered_tree
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
-from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.operations import own_trainer
-from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
-from supdocnade.runs import ProgressCallback, no_progress
-from supdocnade.seeding import token_order
-from supdocnade.threads import one_torch_thread
-from supdocnade.training.batches import LabelledBatch, drop_features, epoch_batches, make_batch
+from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL, own_trainer
+from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
+from supdocnade.runs import DEVICES, ProgressCallback, RunOptions, no_progress
+from supdocnade.seeding import named_generator, token_order
+from supdocnade.threads import limit_threads, one_torch_thread
 from supdocnade.training.checkpoint import (
     TrainingState,
     copy_parameters,
@@ -33,7 +36,14 @@ from supdocnade.training.checkpoint import (
     set_parameters,
 )
 from supdocnade.training.config import METRICS, EpochRecord, History, TrainerConfig
-from supdocnade.training.objective import batch_loss, check_finite
+from supdocnade.training.objective import (
+    LabelledBatch,
+    batch_loss,
+    check_finite,
+    drop_features,
+    epoch_batches,
+    make_batch,
+)
 from supdocnade.training.optimizers import (
     clip_gradients,
     coalesce_gradients,
@@ -41,6 +51,137 @@ from supdocnade.training.optimizers import (
     set_learning_rate,
 )
 from supdocnade.training.validation import available_metrics, compute_metrics
+
+CHECKPOINT = "checkpoint.safetensors"
+"""The file in the folder `RunOptions.checkpoint`."""
+
+MIN_GPU_WORK = 2e9
+"""Words × topics × epochs that take a CPU some seconds: less than a GPU takes to start."""
+
+
+def train_network(
+    documents: Documents,
+    config: DocNADEConfig,
+    training: TrainerConfig,
+    run: RunOptions = RunOptions(),
+    *,
+    class_weight: ArrayLike | str | None = None,
+    stage: str = "learning",
+    store: Callable[[int, DocNADENetwork], None] | None = None,
+) -> tuple[DocNADENetwork, History]:
+    """Return a network that was trained on documents, on the CPU, and the history of its training.
+
+    Parameters
+    ----------
+    config : architecture; its sizes are those of the documents.
+    class_weight : (C,) multiplies the class term of documents of each class; "balanced" is computed
+        from the documents that are not held out for early stopping.
+    stage : name of the training, for `run.progress`.
+    store : called after every epoch, before `run.on_epoch`, with its number and the network.
+    """
+    with limit_threads(run.n_jobs):
+        part, validation = documents, None
+        if training.early_stopping:
+            part, validation = split_for_validation(documents, training)
+        if isinstance(class_weight, str):
+            class_weight = part.balanced_class_weight()
+        network = new_network(part, config, training, run.backend)
+        network.to(_device_of_training(part, config, training, run))
+        trainer = make_trainer(
+            network,
+            training,
+            class_weight=class_weight,
+            checkpoint=None if run.checkpoint is None else run.checkpoint / CHECKPOINT,
+            progress=run.progress,
+            stage=stage,
+        )
+
+        def end_epoch(epoch: int) -> bool:
+            metrics = trainer.state.history.epochs[-1].metrics
+            if store is not None:
+                store(epoch, network)
+            return run.on_epoch is not None and bool(run.on_epoch(epoch, metrics))
+
+        trainer.on_epoch = end_epoch
+        history = trainer.fit(part, validation)
+        # Inference runs on the CPU: its results do not depend on the device of the training.
+        network.to("cpu")
+        network.backend = "auto" if run.backend == "cuda" else run.backend
+    return network, history
+
+
+def new_network(
+    documents: Documents, config: DocNADEConfig, training: TrainerConfig, backend: str = "auto"
+) -> DocNADENetwork:
+    """Return a network with the parameters with which training on the documents begins."""
+    seed = training.seed
+    tree = random_tree(config, seed)
+    if tree is not None and training.tree == "clustered":
+        tree = clustered_tree(documents, seed)
+    network: DocNADENetwork
+    if isinstance(config, SupDocNADEConfig):
+        network = SupDocNADENetwork(config, tree, backend=backend)
+        several = documents.label_BC is not None
+        network.initialize_classes(
+            *(documents.label_counts() if several else (documents.class_counts(),))
+        )
+    else:
+        network = DocNADENetwork(config, tree, backend=backend)
+    network.initialize(documents.word_counts(), seed)
+    if config.n_tag_outputs:
+        network.initialize_tags(*documents.tag_counts())
+    return network
+
+
+def split_for_validation(
+    documents: Documents, training: TrainerConfig
+) -> tuple[Documents, Documents]:
+    """Return the documents to learn from, and those held out: the same share of every class."""
+    generator, share = named_generator(training.seed, "split"), training.validation_fraction
+    held_out = np.zeros(len(documents), np.bool_)
+    for label in np.unique(documents.label_B):
+        members = generator.permutation(np.flatnonzero(documents.label_B == label))
+        held_out[members[: min(round(share * len(members)), len(members) - 1)]] = True
+    if not held_out.any():
+        raise InvalidArgument(
+            f"early_stopping needs a validation part, but validation_fraction = {share:g} of "
+            f"{len(documents)} documents leaves none."
+        )
+    return documents.take(np.flatnonzero(~held_out)), documents.take(np.flatnonzero(held_out))
+
+
+def _device_of_training(
+    documents: Documents, config: DocNADEConfig, training: TrainerConfig, run: RunOptions
+) -> torch.device:
+    """Return the device to train on; "auto" takes a GPU only if there is enough work."""
+    if run.device != "auto" or run.backend == "cuda":
+        return choose_device("cuda" if run.device == "auto" else run.device)
+    work = int(documents.length_B.sum()) * config.n_topics * training.max_epochs
+    is_plain = callable(config.output) or callable(config.activation) or run.backend != "auto"
+    if is_plain or work < MIN_GPU_WORK or not torch.cuda.is_available():
+        return torch.device("cpu")
+    operation = TREE_NLL if config.output == "tree" else SOFTMAX_NLL
+    fused = operation.choose("auto", torch.device("cuda"), torch.float32) == "cuda"
+    return choose_device("cuda" if fused else "cpu")
+
+
+def choose_device(request: str) -> torch.device:
+    """Return the device for a request.
+
+    Parameters
+    ----------
+    request : "cpu"; "cuda", which raises `BackendUnavailable` if there is no GPU; or "auto", which
+        takes the GPU if there is one.
+    """
+    check_choice("device", request, DEVICES)
+    if request != "cpu" and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    if request == "cuda":
+        raise BackendUnavailable(
+            "device 'cuda' is not available: torch finds no GPU on this machine; "
+            "'auto' takes the CPU here."
+        )
+    return torch.device("cpu")
 
 
 class Trainer:

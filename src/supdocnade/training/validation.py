@@ -20,8 +20,7 @@ from supdocnade.metrics import (
 )
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.threads import one_torch_thread
-from supdocnade.training.batches import LabelledBatch, make_batch, ordered_batches
-from supdocnade.training.objective import batch_loss
+from supdocnade.training.objective import LabelledBatch, batch_loss, make_batch, ordered_batches
 
 BATCH_SIZE = 64
 

@@ -7,7 +7,7 @@ import torch
 from supdocnade.corpus import Documents
 from supdocnade.cuda.device_corpus import DeviceCorpus
 from supdocnade.seeding import document_keys, token_order
-from supdocnade.training.batches import drop_features, epoch_batches, make_batch
+from supdocnade.training.objective import drop_features, epoch_batches, make_batch
 
 
 def corpus(*, fractions: bool) -> Documents:

@@ -14,8 +14,7 @@ from supdocnade.corpus import Documents
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.metrics import npmi_coherence, top_ranked
 from supdocnade.model.inference import topic_features, word_log_proba
-from supdocnade.training.train import split_for_validation
-from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer import Trainer, split_for_validation
 from supdocnade.training.validation import annotation_log_prob, class_log_prob
 
 FAST = {"n_topics": 8, "learning_rate": 0.01, "max_epochs": 40, "random_state": 0}

@@ -13,7 +13,7 @@ from supdocnade.model.inference import (
     topic_features,
 )
 from supdocnade.model.network import network_from_arrays
-from supdocnade.training.batches import ordered_batches
+from supdocnade.training.objective import ordered_batches
 
 SCENES, CORPUS = scene_corpus(30, n_visual_words=20, mean_length=12)
 COUNTS = sparse.csr_array(SCENES.counts)
