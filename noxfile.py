@@ -30,7 +30,7 @@ TEST_TOOLS = ("httpx2", "hypothesis", "pandas", "pytest", "pytest-timeout", "pyt
 WHEEL_FILES = (
     r"supdocnade/.*\.py",
     r"supdocnade/py\.typed",
-    r"supdocnade/demo/scenes\.zip",
+    r"supdocnade/scenes\.zip",
     r"supdocnade/report/templates/.*\.(html|css)",
     r"supdocnade/serving/page/.*\.(html|css|js|svg)",
     r"supdocnade-[\d.]+\.dist-info/.*",

@@ -1,10 +1,10 @@
 """A small corpus with planted classes and tags, and networks for it."""
 
 import numpy as np
+from examples.planted_scenes import PlantedScenes, planted_scenes
 from numpy.typing import NDArray
 
 from supdocnade.corpus import Documents
-from supdocnade.demo import PlantedScenes, planted_scenes
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
 

@@ -56,7 +56,7 @@ def test_the_package_holds_no_data_of_experiments():
     }
     data = {path for path in files if path.suffix != ".py"}
     places = {path.parent.as_posix() for path in data}
-    assert places == {".", "demo", "report/templates", "scene", "serving/page"}
+    assert places == {".", "report/templates", "scene", "serving/page"}
     assert sum((package / path).stat().st_size for path in data) < 3_250_000
 
 

@@ -11,7 +11,7 @@ import zipfile
 
 from PIL import Image
 
-from supdocnade.demo.scenes import (
+from supdocnade.demo import (
     ARCHIVE,
     CLASSES,
     METADATA,

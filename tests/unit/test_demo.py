@@ -3,8 +3,7 @@
 import pytest
 
 from supdocnade import storage
-from supdocnade.demo import CLASSES, drawn_scenes, write_scenes
-from supdocnade.demo.scenes import ARCHIVE, METADATA, N_PER_CLASS
+from supdocnade.demo import ARCHIVE, CLASSES, METADATA, N_PER_CLASS, drawn_scenes, write_scenes
 from supdocnade.errors import InvalidArgument, StorageError
 
 OPTIONS = {"classes": ("coast", "street"), "max_side": 48}
