@@ -21,7 +21,7 @@ from experiments.common import read_results, write_results
 from experiments.network_splits import NETWORK, Memory, count_hits
 from experiments.scene_features import pool_parts
 from supdocnade import SupDocNADE
-from supdocnade.corpus.counts import damp_counts
+from supdocnade.corpus.tokens import damp_counts
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import N_TAGS
 from supdocnade.runs import RunOptions

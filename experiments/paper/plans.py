@@ -21,7 +21,7 @@ from scipy import sparse
 from experiments.paper.data_sets import DataSet
 from experiments.paper.protocol import N_SPLITS
 from experiments.paper.words import GRIDS, WordRecipe, Words
-from supdocnade.corpus.counts import damp_counts
+from supdocnade.corpus.tokens import damp_counts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,8 +28,8 @@ from experiments.paper.kernel_svm import (
 )
 from experiments.paper.plans import ACCURACY, Setting, Variant
 from experiments.paper.study import MissingPrediction, Study
-from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.supdocnade import SupDocNADE
+from supdocnade.estimators.topic_model import DocNADE
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.report.class_words import N_TOPICS, mean_words
 from supdocnade.runs import RunOptions

@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from supdocnade.corpus import Corpus
-    from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
-    from supdocnade.estimators.damp_counts import DampCounts
-    from supdocnade.estimators.docnade import DocNADE
+    from supdocnade.estimators.bag_of_visual_words import (
+        BagOfVisualWords,
+        DampCounts,
+        SkippedImagesWarning,
+    )
     from supdocnade.estimators.scoring import make_annotation_scorer
     from supdocnade.estimators.supdocnade import SupDocNADE
     from supdocnade.estimators.text_model import TextModel
+    from supdocnade.estimators.topic_model import DocNADE
     from supdocnade.model.outputs import WordOutput
     from supdocnade.scene.model import SceneModel
     from supdocnade.training.distributed import training_processes
@@ -20,8 +23,8 @@ __version__ = "0.1.0"
 _MODULES = {
     "BagOfVisualWords": "estimators.bag_of_visual_words",
     "Corpus": "corpus",
-    "DampCounts": "estimators.damp_counts",
-    "DocNADE": "estimators.docnade",
+    "DampCounts": "estimators.bag_of_visual_words",
+    "DocNADE": "estimators.topic_model",
     "SceneModel": "scene.model",
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
     "SupDocNADE": "estimators.supdocnade",

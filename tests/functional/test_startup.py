@@ -100,7 +100,7 @@ def packages_at_start(*modules):
 
 
 def test_topic_models_import_torch_only_to_compute():
-    names = ("supdocnade.estimators.docnade", "supdocnade.estimators.supdocnade")
+    names = ("supdocnade.estimators.topic_model", "supdocnade.estimators.supdocnade")
     assert "torch" not in packages_at_start(*names)
 
 

@@ -213,7 +213,7 @@ def test_an_eager_run_resumes_as_a_recorded_one(tmp_path, monkeypatch):
 
 
 def test_plain_torch_uses_none_of_our_kernels(monkeypatch):
-    from supdocnade.cuda import adam as cuda
+    from supdocnade.cuda import optimizers as cuda
 
     monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
     monkeypatch.setattr(cuda, "row_adam", None)

@@ -4,15 +4,13 @@
 dirichlet_kernels  variational inference of latent Dirichlet allocation with a response
 dirichlet          documents, inference and updates of topics, in parallel
 dirichlet_model    the estimator of such a model: fit, predict, annotate
-slda               `SLDA`: the response is a softmax of topic frequencies
-mmlda              `MMLDA`: the response is a margin between classes
+supervised_lda     `SLDA`: the response is a softmax of topic frequencies; `MMLDA`: it is a margin
 replicated_softmax `ReplicatedSoftmax`: an undirected model without classes
 count_model        checks and storage of all models
 ================== ========================================================================
 """
 
-from supdocnade.baselines.mmlda import MMLDA
 from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
-from supdocnade.baselines.slda import SLDA
+from supdocnade.baselines.supervised_lda import MMLDA, SLDA
 
 __all__ = ["MMLDA", "SLDA", "ReplicatedSoftmax"]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.corpus.counts import BLOCK_TOKENS, split_blocks
 from supdocnade.corpus.documents import Documents
+from supdocnade.corpus.tokens import BLOCK_TOKENS, split_blocks
 from supdocnade.seeding import named_generator
 from supdocnade.threads import one_blas_thread
 from supdocnade.tree import WordTree

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_count
-from supdocnade.corpus.counts import canonical_counts, split_blocks, split_counts
 from supdocnade.corpus.shards import (
     Shard,
     ShardRecord,
@@ -28,6 +27,7 @@ from supdocnade.corpus.shards import (
     shard_path,
     write_shard,
 )
+from supdocnade.corpus.tokens import canonical_counts, split_blocks, split_counts
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.schema import load, save, stored
 from supdocnade.storage import LOCK, lock_folder, temporary_target

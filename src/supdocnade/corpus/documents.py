@@ -13,9 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_shape
-from supdocnade.corpus.counts import canonical_counts, check_indices
 from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.tokens import CorpusRows, MemoryTokens, StoredTokens, TokenSource
+from supdocnade.corpus.tokens import (
+    CorpusRows,
+    MemoryTokens,
+    StoredTokens,
+    TokenSource,
+    canonical_counts,
+    check_indices,
+)
 from supdocnade.errors import InvalidArgument
 
 NO_LABEL = -1

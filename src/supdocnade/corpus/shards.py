@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import rises_to
-from supdocnade.corpus.counts import BLOCK_TOKENS, split_blocks
+from supdocnade.corpus.tokens import BLOCK_TOKENS, split_blocks
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.schema import array, from_file, save
 from supdocnade.storage import digest, load_arrays

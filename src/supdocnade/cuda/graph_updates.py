@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import NO_LABEL, Documents
+from supdocnade.corpus.tokens import Rows
 from supdocnade.cuda.device_corpus import (
     MIN_HASH_BITS,
     DeviceCorpus,

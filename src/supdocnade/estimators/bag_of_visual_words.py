@@ -1,4 +1,4 @@
-"""BagOfVisualWords: a scikit-learn transformer from images to counts of visual words."""
+"""Photographs to counts of visual words, and damping of counts, as scikit-learn transformers."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -9,13 +9,14 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.checks import check_count, document_settings
+from supdocnade.checks import check_count, check_range, document_settings
 from supdocnade.corpus.disk import Corpus
+from supdocnade.corpus.tokens import damp_counts
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.inputs import read_seed
+from supdocnade.estimators.inputs import read_counts, read_seed
 from supdocnade.estimators.persistence import WORDS, VisualWords
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.runs import PrintProgress, ProgressCallback, RunOptions, no_progress
@@ -251,3 +252,58 @@ def _warn_about(skipped: Sequence[SkippedImage]) -> None:
         warnings.warn(
             f"{len(skipped)} images were skipped: {first}{more}", SkippedImagesWarning, stacklevel=3
         )
+
+
+class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Damp repeated words: a count n becomes round(scale · √n).
+
+    A texture that fills half of a picture repeats one visual word hundreds of times. Damped, it
+    still weighs more than a single occurrence, but not hundreds of times as much.
+
+    Parameters
+    ----------
+    scale : float, default=2
+        Counts of 1, 4 and 9 become `scale`, 2 `scale` and 3 `scale`, rounded.
+
+    Examples
+    --------
+    >>> DampCounts().fit_transform([[0, 1, 2, 100]]).toarray().tolist()
+    [[0.0, 2.0, 3.0, 20.0]]
+    """
+
+    def __init__(self, scale: float = 2):
+        self.scale = scale
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check X and store its width; there is nothing to learn.
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            which is read as a whole.
+        y : ignored.
+        """
+        check_range("scale", self.scale, above=0)
+        read_counts(self, X, reset=True)
+        return self
+
+    def transform(self, X: Any) -> sparse.csr_matrix:
+        """Return the damped counts as a sparse matrix.
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            which is read as a whole.
+        """
+        check_is_fitted(self)
+        counts = read_counts(self, X, reset=False)
+        scale = check_range("scale", self.scale, above=0)
+        return sparse.csr_matrix(damp_counts(counts, scale))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        return tags

@@ -12,9 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from supdocnade.checks import check_seed
-from supdocnade.corpus.counts import MAX_TOKENS, check_indices
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import NO_LABEL, read_global_features
+from supdocnade.corpus.tokens import MAX_TOKENS, check_indices
 from supdocnade.errors import InvalidArgument
 
 

@@ -16,9 +16,9 @@ from scipy import sparse
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.persistence import StoredTopicModel
 from supdocnade.estimators.supdocnade import SupDocNADE
+from supdocnade.estimators.topic_model import DocNADE
 from supdocnade.folders.texts import Texts
 from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation

@@ -144,7 +144,7 @@ class Operation:
 
 TREE_NLL = Operation("tree_nll", (_REFERENCE, *_backends("tree_walk", "tree_bands")))
 SOFTMAX_NLL = Operation("softmax_nll", (_REFERENCE, *_backends("softmax", "softmax")))
-ROW_ADAM = Operation("row_adam", _backends("row_adam", "adam"))
+ROW_ADAM = Operation("row_adam", _backends("row_adam", "optimizers"))
 
 
 _OWN_TRAINERS = {"cuda": ("supdocnade.cuda.graph_updates", "GraphTrainer")}

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_shape
-from supdocnade.corpus.counts import damp_counts
 from supdocnade.corpus.documents import Documents
-from supdocnade.corpus.tokens import CorpusRows
+from supdocnade.corpus.tokens import CorpusRows, damp_counts
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.metadata import (
     SEPARATOR,

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from supdocnade import __version__
 from supdocnade.checks import check_count
-from supdocnade.corpus.counts import damp_counts
+from supdocnade.corpus.tokens import damp_counts
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
 from supdocnade.folders.tags import frequent_spellings

@@ -22,8 +22,8 @@ import torch.distributed as dist
 from joblib import cpu_count
 from torch import Tensor, nn
 
-from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
+from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import ProcessLost, TrainingDiverged
 from supdocnade.likelihood.contract import sparse_gradient
 from supdocnade.threads import limit_threads

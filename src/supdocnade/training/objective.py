@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import NO_LABEL, Documents
-from supdocnade.corpus.tokens import Tokens
+from supdocnade.corpus.tokens import Rows, Tokens
 from supdocnade.errors import TrainingDiverged
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork

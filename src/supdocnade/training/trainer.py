@@ -18,8 +18,8 @@ from torch import Tensor
 
 from supdocnade.checks import check_choice, check_shape
 from supdocnade.corpus.clustered_tree import clustered_tree
-from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
+from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL, own_trainer
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig

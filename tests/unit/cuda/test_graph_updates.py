@@ -134,9 +134,8 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(
 def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch, optimizer):
     """By Triton's interpreter, with room for more rows than there are."""
     pytest.importorskip("triton")
-    from supdocnade.cuda import adam as row_adam
     from supdocnade.cuda import tree_bands
-    from supdocnade.cuda.optimizers import RowSGD
+    from supdocnade.cuda.optimizers import RowSGD, row_adam
     from supdocnade.likelihood import operations
     from supdocnade.training import optimizers as module
 
@@ -149,7 +148,7 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
         with monkeypatch.context() as patch:
             if interpreted:
                 patch.setattr(operations.TREE_NLL, "load", lambda name: tree_bands.tree_nll)
-                patch.setattr(module, "row_adam", lambda *given, backend: row_adam.row_adam(*given))
+                patch.setattr(module, "row_adam", lambda *given, backend: row_adam(*given))
                 # Behave as while a graph is recorded.
                 patch.setattr(cuda_engine, "_is_recording", lambda device: True)
                 if optimizer == "sgd":

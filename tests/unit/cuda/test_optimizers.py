@@ -4,9 +4,8 @@ from torch import nn
 
 pytest.importorskip("triton")
 
-from supdocnade.cuda import adam
 from supdocnade.cuda.graph_updates import GraphTrainer
-from supdocnade.cuda.optimizers import RowSGD, SingleKernelAdam
+from supdocnade.cuda.optimizers import RowSGD, SingleKernelAdam, row_adam
 from supdocnade.likelihood import contract, operations, vectorized
 from supdocnade.likelihood.operations import AdamRates
 from supdocnade.model.config import DocNADEConfig
@@ -85,7 +84,7 @@ def test_row_adam_on_a_gpu_skips_padding(n_topics):
         filled = torch.tensor([*rows, *[rows[-1] if rows else -1] * 20])
         padded = torch.cat([gradient, torch.zeros(20, n_topics)])
         on_device = AdamRates(torch.tensor(0.1), 0.9, 0.999, 1e-8, torch.tensor(float(step)))
-        adam.row_adam(*ours, filled, padded, on_device)
+        row_adam(*ours, filled, padded, on_device)
         rates = AdamRates(0.1, 0.9, 0.999, 1e-8, step)
         vectorized.row_adam(*theirs, torch.tensor(rows, dtype=torch.int64), gradient, rates)
         for mine, its in zip(ours, theirs, strict=True):

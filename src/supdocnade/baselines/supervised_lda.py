@@ -1,10 +1,20 @@
-"""Supervised latent Dirichlet allocation with classes and tags (Wang, Blei and Fei-Fei 2009)."""
+"""Latent Dirichlet allocation with classes and tags: `SLDA` and `MMLDA`."""
+
+from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 
 from supdocnade.baselines.dirichlet import Bags, Floats, States
-from supdocnade.baselines.dirichlet_kernels import SOFTMAX, WORDS, add_softmax_gradient
+from supdocnade.baselines.dirichlet_kernels import (
+    MARGIN,
+    SOFTMAX,
+    TEMPERATURE,
+    WORDS,
+    add_softmax_gradient,
+)
 from supdocnade.baselines.dirichlet_model import DirichletModel, Loss
+from supdocnade.checks import check_range
 from supdocnade.threads import SMALL_WORK, run_parts
 
 
@@ -79,5 +89,88 @@ class SLDA(DirichletModel):
 
             run_parts(add_part, range(len(parts)), small=word_BH.size * len(eta_CH) < SMALL_WORK)
             return -value_P.sum(), -gradient_PCH.sum(axis=0)
+
+        return loss
+
+
+class MMLDA(DirichletModel):
+    """Topics of words and annotations, in which classes are separated by a large margin.
+
+    Words and annotations share the topic proportions of a document. Its class is the one with the
+    largest η · z̄, with z̄ the expected frequencies of the topics of its words. A fit maximises the
+    bound of the likelihood of words and annotations minus `cost` times the hinge losses
+    max_c 1[c ≠ y] + (η_c - η_y) · z̄, so that topics are both likely and separated. The maximum is a
+    smooth one of temperature 0.1.
+
+    Parameters
+    ----------
+    cost : float, default=0.3
+        Factor of the hinge losses.
+    n_topics, topic_prior, smoothing, penalty, annotation_weight, max_iter, tol, n_jobs, \
+random_state
+        As in `SLDA`.
+
+    Attributes
+    ----------
+    components_, annotation_components_, coef_, classes_, bounds_, n_iter_, n_features_in_, \
+n_annotations_, annotation_names_
+        As in `SLDA`; `bounds_` also has the losses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.array([[9, 2, 0, 0], [0, 0, 8, 9]] * 20), ["sea", "city"] * 20
+    >>> model = MMLDA(n_topics=2, random_state=0).fit(X, y)
+    >>> model.predict([[3, 0, 0, 0], [0, 0, 1, 4]]).tolist()
+    ['sea', 'city']
+    """
+
+    _response = MARGIN
+
+    def __init__(
+        self,
+        n_topics: int = 50,
+        *,
+        cost: float = 0.3,
+        topic_prior: float = 1.0,
+        smoothing: float = 0.01,
+        penalty: float = 0.01,
+        annotation_weight: float = 1.0,
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        super().__init__(
+            n_topics,
+            topic_prior=topic_prior,
+            smoothing=smoothing,
+            penalty=penalty,
+            annotation_weight=annotation_weight,
+            max_iter=max_iter,
+            tol=tol,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        self.cost = cost
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_range("cost", self.cost, above=0)
+
+    def _response_loss(self, bags: Bags, states: States, n_classes: int) -> Loss:
+        size_B = bags.size_XB[WORDS]
+        used = (bags.label_B >= 0) & (size_B > 0)
+        share_BH = states.expected_XBH[WORDS][used] / size_B[used, None]
+        weight_B1 = self.cost * bags.weight_B[used, None]
+        true_BC = np.eye(n_classes)[bags.label_B[used]]
+
+        def loss(eta_CH: Floats) -> tuple[float, Floats]:
+            score_BC = share_BH @ eta_CH.T
+            right_B1 = (score_BC * true_BC).sum(axis=1, keepdims=True)
+            violation_BC = (score_BC - right_B1 + 1 - true_BC) / TEMPERATURE
+            loss_B = TEMPERATURE * logsumexp(violation_BC, axis=1)
+            slope_BC = weight_B1 * (softmax(violation_BC, axis=1) - true_BC)
+            return weight_B1[:, 0] @ loss_B, slope_BC.T @ share_BH
 
         return loss
