@@ -337,6 +337,7 @@ def run_kind(name: str, cases: range, seed: int) -> dict[str, Any]:
                 path.write_bytes(content)
             remove_others(folder, honest_names)
         tracemalloc.stop()
+        gc.unfreeze()
     return {"cases": len(cases), **found, "faults": faults}
 
 

@@ -208,6 +208,12 @@ def from_file(
     return record
 
 
+def from_json(record_type: type[Record], value: Any) -> Record:
+    """Return a record without arrays, given a JSON value; others raise `InvalidArgument`."""
+    record: Record = _Converter({}, is_reading=True).record("", value, record_type)
+    return record
+
+
 @cache
 def _fields_of(record_type: Any) -> tuple[list[_Field], list[_Field]]:
     """Return the fields of a record that are JSON, and those that are arrays."""

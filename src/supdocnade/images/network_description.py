@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 from supdocnade.checks import check_range, check_settings, setting
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.schema import from_json
 from supdocnade.text import read_text
 
 MAX_INPUT_SIDE = 2048
@@ -25,16 +25,16 @@ class NetworkDescription:
     """Letters, digits, dots, hyphens and underscores."""
     side: int = setting(least=1)
     """Width and height of an input image, in pixels."""
-    mean: float | Sequence[float]
+    mean: float | tuple[float, ...]
     """The input is (level − mean) / scale, of levels from 0 to 255: one number, or one for each
     channel, in the order of the network's channels."""
-    scale: float | Sequence[float]
+    scale: float | tuple[float, ...]
     """Above 0; see `mean`."""
     color_order: str = setting("rgb", choices=("rgb", "bgr"))
     """"rgb" or "bgr"."""
     licence: str = "unknown"
     """Name of the licence of the weights."""
-    outputs: Sequence[str] | None = None
+    outputs: tuple[str, ...] | None = None
     """Names of the outputs to take, that of visual words first; None: the only one."""
     class_tokens: int = setting(0, least=0)
     """Number of tokens before those of the patches. The first of them describes the image."""
@@ -46,10 +46,6 @@ class NetworkDescription:
     """Digest of the file and its external data, if it was recorded."""
 
     def __post_init__(self) -> None:
-        for name in ("name", "licence", "digest"):
-            value = getattr(self, name)
-            if not isinstance(value, str) and (value is not None or name in ("name", "licence")):
-                raise InvalidArgument(f"{name} must be text, got {value!r}.")
         if not is_network_name(self.name):
             raise InvalidArgument(
                 "name must consist of letters, digits, dots, hyphens and underscores, and must "
@@ -60,8 +56,10 @@ class NetworkDescription:
             raise InvalidArgument(f"side must be at most {MAX_INPUT_SIDE}, got {self.side}.")
         for name in ("mean", "scale"):
             object.__setattr__(self, name, _check_levels(name, getattr(self, name)))
-        if self.outputs is not None:
-            object.__setattr__(self, "outputs", _check_outputs(self.outputs))
+        if self.outputs is not None and len({*self.outputs}) < max(len(self.outputs), 1):
+            raise InvalidArgument(
+                f"outputs must be a list of different names, got {self.outputs!r}."
+            )
         if (self.rows is None) != (self.columns is None):
             raise InvalidArgument("rows and columns must both be given, or neither of them.")
 
@@ -76,22 +74,12 @@ class NetworkDescription:
         path = path.with_suffix(".json")
         if not path.exists():
             raise StorageError(f"{path} is missing: it must describe the network beside it.")
+        text = read_text(path)
+        defaults = {each.name: each.default for each in fields(cls) if each.default is not MISSING}
         try:
-            values = json.loads(read_text(path))
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise StorageError(f"{path} is no JSON file: {error}.") from error
-        if not isinstance(values, dict):
-            raise StorageError(f"{path} must hold a JSON object, got {type(values).__name__}.")
-        optional = {each.name: each.default is not MISSING for each in fields(cls)}
-        unknown = [name for name in values if name not in optional]
-        missing = [name for name in optional if not optional[name] and name not in values]
-        if unknown or missing:
-            problem = f"must not have {unknown[0]!r}" if unknown else f"must have {missing[0]!r}"
-            raise StorageError(f"{path} {problem}; it has the entries {', '.join(values)}.")
-        try:
-            return cls(**values)
-        except InvalidArgument as error:
-            raise StorageError(f"{path}: {error}") from error
+            return from_json(cls, {**defaults, **json.loads(text)})
+        except (ValueError, TypeError, RecursionError) as error:
+            raise StorageError(f"{path} does not describe a network: {error}") from error
 
     def write(self, path: Path) -> None:
         """Write the description to the JSON file beside an ONNX file."""
@@ -115,11 +103,3 @@ def _check_levels(name: str, value: Any) -> tuple[float, ...]:
         raise InvalidArgument(f"{name} must be one number or three, got {len(levels)}.")
     above = 0 if name == "scale" else None
     return tuple(check_range(name, level, above=above) for level in levels)
-
-
-def _check_outputs(names: Any) -> tuple[str, ...]:
-    """Return the names of outputs, at least one and none twice."""
-    listed = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-    if not listed or not names or len(set(names)) < len(names):
-        raise InvalidArgument(f"outputs must be a list of different names, got {names!r}.")
-    return tuple(names)
