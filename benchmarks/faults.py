@@ -242,8 +242,7 @@ def contents(path: Path) -> Any:
 
     Times, locks and the order in which an index was written may differ between runs.
     """
-    from supdocnade.gallery.database import NAME
-    from supdocnade.gallery.photo_index import Gallery
+    from supdocnade.gallery.photo_index import NAME, Gallery
     from supdocnade.scene.persistence import load_scene
 
     if path.is_file():

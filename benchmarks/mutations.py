@@ -225,7 +225,7 @@ def change_entries(array: NDArray[Any], rng: Generator) -> str:
 
 def _mutate_database(path: Path, rng: Generator) -> str:
     """Change a value, the tables or the settings of the database of an index."""
-    from supdocnade.gallery.database import SCHEMA
+    from supdocnade.gallery.photo_index import SCHEMA
 
     if not rng.integers(10):
         other = path.with_name(path.name + pick(rng, ("-wal", "-shm", "-journal")))

@@ -100,15 +100,12 @@ def index(options: Index) -> int:
         )
     for each in skipped:
         print_message(f"error: {each.reason}")
-    n_copies = gallery.count_copies()
     if options.json:
-        described = {"index": os.fspath(target), "n_images": len(gallery), "n_copies": n_copies}
+        described = {"index": os.fspath(target), "n_images": len(gallery)}
         names = [each.name for each in skipped]
         print_json({**described, "dropped": dropped, "skipped": names})
     elif not options.quiet:
         print_line(f"{format_count(len(gallery), 'photograph')} indexed in {target}")
-        if n_copies:
-            print_line(f"{n_copies} of them {'is a copy' if n_copies == 1 else 'are copies'}")
         for folder, n_dropped in dropped.items():
             print_line(f"{format_count(n_dropped, 'photograph')} of {folder} dropped")
     return 1 if skipped else 0

@@ -20,17 +20,18 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_sources import folder_of_place, require_sources
-from supdocnade.gallery.database import (
+from supdocnade.gallery.photo_index import (
     NAME,
     NEW_NAME,
     TEXT,
+    Gallery,
     count_bytes,
     create_index,
     database_errors,
+    digest_picture,
     open_index,
     put_in_place,
 )
-from supdocnade.gallery.photo_index import Gallery, digest_picture
 from supdocnade.images.decode import make_thumbnail, read_image_file
 from supdocnade.images.reading import READING, SkippedImage, map_images
 from supdocnade.images.source import (

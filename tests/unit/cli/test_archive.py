@@ -20,7 +20,7 @@ def test_several_folders_are_indexed_and_updated(tmp_path):
     done = supdocnade("index", tmp_path / "scenes", one, two, "--jobs", 1)
     assert done.code == 0
     index = tmp_path / "scenes.index"
-    assert done.out == f"3 photographs indexed in {index}\n1 of them is a copy\n"
+    assert done.out == f"3 photographs indexed in {index}\n"
     (two / "a.jpg").unlink()
     (two / "b.jpg").write_bytes(b"no image")
     done = supdocnade("index", tmp_path / "scenes", one, two, "--jobs", 1, "--json")
@@ -29,7 +29,6 @@ def test_several_folders_are_indexed_and_updated(tmp_path):
         {
             "index": str(index),
             "n_images": 2,
-            "n_copies": 1,
             "dropped": {str(two): 1},
             "skipped": [str(two / "b.jpg")],
         }

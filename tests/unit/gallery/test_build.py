@@ -5,10 +5,9 @@ import pytest
 from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
-from supdocnade.gallery import build, database
+from supdocnade.gallery import build, photo_index
 from supdocnade.gallery.build import IndexWriter, build_gallery
-from supdocnade.gallery.database import NAME
-from supdocnade.gallery.photo_index import Gallery
+from supdocnade.gallery.photo_index import NAME, Gallery
 from supdocnade.runs import RunOptions
 
 
@@ -97,7 +96,7 @@ def test_a_kill_at_any_step_leaves_an_index(tmp_path, fitted, monkeypatch, start
         copies.append(tmp_path / f"copy{len(copies)}")
         shutil.copytree(tmp_path / "index", copies[-1])
 
-    connect, replace = database._connect, os.replace
+    connect, replace = photo_index._connect, os.replace
 
     def watch(path, mode):
         copy()
@@ -106,7 +105,7 @@ def test_a_kill_at_any_step_leaves_an_index(tmp_path, fitted, monkeypatch, start
         return connection
 
     with monkeypatch.context() as patched:
-        patched.setattr(database, "_connect", watch)
+        patched.setattr(photo_index, "_connect", watch)
         patched.setattr(os, "replace", lambda *paths: (copy(), replace(*paths)))
         build_gallery(fitted, photos, tmp_path / "index", start_over=start_over)
     assert len(copies) > 10
@@ -122,7 +121,7 @@ def test_a_kill_at_any_step_leaves_an_index(tmp_path, fitted, monkeypatch, start
 def test_a_new_index_that_was_killed_at_the_beginning_is_made_again(tmp_path, fitted):
     gallery, photos = build_index(tmp_path)
     (tmp_path / "again").mkdir()
-    for name in (".lock", database.NEW_NAME, f"{database.NEW_NAME}-journal"):
+    for name in (".lock", photo_index.NEW_NAME, f"{photo_index.NEW_NAME}-journal"):
         (tmp_path / "again" / name).write_bytes(b"some")
     again, _, _ = build_gallery(fitted, photos, tmp_path / "again")
     assert contents(again) == contents(gallery)
@@ -161,7 +160,7 @@ def test_a_full_disk_leaves_an_index(tmp_path, fitted, monkeypatch, start_over):
     before = contents(gallery)
     for number in range(24):
         (photos / f"{number}.jpg").write_bytes(photograph(number))
-    connect = database._connect
+    connect = photo_index._connect
 
     def full(path, mode):
         connection = connect(path, mode)
@@ -170,7 +169,7 @@ def test_a_full_disk_leaves_an_index(tmp_path, fitted, monkeypatch, start_over):
         return connection
 
     with monkeypatch.context() as patched:
-        patched.setattr(database, "_connect", full)
+        patched.setattr(photo_index, "_connect", full)
         with pytest.raises(StorageError, match="cannot be read or written: database or disk is fu"):
             build_gallery(fitted, photos, tmp_path / "index", start_over=start_over)
     assert contents(Gallery.load(tmp_path / "index", fitted)) == before
