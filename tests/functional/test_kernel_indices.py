@@ -27,8 +27,8 @@ CALL, TREE = "likelihood.contract.check_call", "tree.WordTree.__post_init__"
 CPU, CUDA = "likelihood.cpu", "cuda"
 GUARDS = {
     "baselines.dirichlet_kernels": {
-        "indptr": "corpus.counts.check_indices",
-        "indices": "corpus.counts.check_indices",
+        "indptr": "corpus.tokens.check_indices",
+        "indices": "corpus.tokens.check_indices",
         "label_B": "estimators.inputs.number_labels",
     },
     "images.dense_sift_kernels": {
@@ -54,8 +54,8 @@ GUARDS = {
         "last": f"{CPU}.row_adam.row_adam",
     },
     f"{CPU}.row_products": {
-        "indptr": "corpus.counts.check_indices",
-        "indices": "corpus.counts.check_indices",
+        "indptr": "corpus.tokens.check_indices",
+        "indices": "corpus.tokens.check_indices",
         "first": "threads.even_ranges",
         "last": "threads.even_ranges",
     },
@@ -72,9 +72,9 @@ GUARDS = {
         "above": f"{CPU}.tree_walk._subtree_tables",
         "slots_T": f"{CPU}.engine.RowGradient.slots",
     },
-    f"{CUDA}.adam": {
+    f"{CUDA}.optimizers": {
         "rows": f"{CUDA}.rows.TouchedRows.number",
-        "n_rows": f"{CUDA}.adam.row_adam",
+        "n_rows": f"{CUDA}.optimizers.row_adam",
     },
     f"{CUDA}.prefix_kernels": {
         "ids": CALL,

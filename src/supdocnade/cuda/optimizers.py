@@ -14,11 +14,9 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from supdocnade.cuda.prefix import block_columns
-from supdocnade.likelihood.operations import AdamRates
+from supdocnade.likelihood.operations import ADAM_BETAS, ADAM_EPSILON
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.training.optimizers import (
-    BETAS,
-    EPSILON,
     RowAdam,
     adam_state,
     split_tables,
@@ -128,20 +126,21 @@ def row_adam(
     square_KH: Tensor,
     rows_R: Tensor,
     gradient_RH: Tensor,
-    rates: AdamRates,
+    learning_rate: float | Tensor,
+    step: int | Tensor,
 ) -> None:
     """See `operations.row_adam`."""
-    learning_rate, beta1, beta2, epsilon, step = rates
     # No copy in training, where they are on the device already.
     learning_rate, step = (
         torch.as_tensor(x, device=table_KH.device) for x in (learning_rate, step)
     )
+    beta1, beta2 = ADAM_BETAS
     n_rows, H = gradient_RH.shape
     block = block_columns(H, COLUMNS)
     update_rows[(triton.cdiv(n_rows, ROWS), triton.cdiv(H, block))](
         table_KH.detach(), mean_KH, square_KH, rows_R, gradient_RH.detach().contiguous(), n_rows,
         learning_rate, step,
-        H=H, BETA1=beta1, BETA2=beta2, EPSILON=epsilon, ROWS=ROWS, BLOCK=block,
+        H=H, BETA1=beta1, BETA2=beta2, EPSILON=ADAM_EPSILON, ROWS=ROWS, BLOCK=block,
     )  # fmt: skip
 
 
@@ -159,7 +158,9 @@ def make_optimizers(
         return [torch.optim.SGD(parameters, lr=rate, fused=True)]
     # capturable: torch then loads the numbers of steps of a checkpoint to the GPU.
     optimizers: list[torch.optim.Optimizer] = [
-        SingleKernelAdam(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=True)
+        SingleKernelAdam(
+            dense, lr=rate, betas=ADAM_BETAS, eps=ADAM_EPSILON, fused=True, capturable=True
+        )
     ]
     if tables:
         optimizers.append(RowAdam(tables, rate, backend="cuda"))

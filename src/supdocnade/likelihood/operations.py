@@ -10,7 +10,7 @@ import importlib.util
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Paramet
 from supdocnade.tree import WordTree
 
 logger = logging.getLogger("supdocnade")
+
+ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
+"""β and ε of Adam (Kingma and Ba 2015)."""
 
 TENSOR_CORES = (8, 0)
 """Compute capability from which GPUs multiply tf32 and bf16, as the kernels do."""
@@ -228,25 +231,14 @@ def softmax_nll(
     return terms
 
 
-class AdamRates(NamedTuple):
-    """Hyperparameters of Adam (Kingma and Ba 2015), and the number of updates."""
-
-    learning_rate: float | Tensor
-    """May be a tensor, then on the device of the table, like `step`."""
-    beta1: float
-    beta2: float
-    epsilon: float
-    step: int | Tensor
-    """Number of updates of the table, this one included: it corrects the bias of the moments."""
-
-
 def row_adam(
     table_KH: Tensor,
     mean_KH: Tensor,
     square_KH: Tensor,
     rows_R: Tensor,
     gradient_RH: Tensor,
-    rates: AdamRates,
+    learning_rate: float | Tensor,
+    step: int | Tensor,
     *,
     backend: str = "auto",
 ) -> None:
@@ -261,6 +253,9 @@ def row_adam(
     rows_R : rows to update, without repetitions. `cuda` skips rows that repeat the previous one,
         and rows of -1: recorded calls pad the rows of their gradients in this way.
     gradient_RH : gradients of these rows.
+    learning_rate : may be a tensor on the device of the table, like `step`.
+    step : number of updates of the table, this one included: it corrects the bias of the moments.
     """
     name = ROW_ADAM.choose(backend, table_KH.device, table_KH.dtype)
-    ROW_ADAM.load(name)(table_KH, mean_KH, square_KH, rows_R, gradient_RH, rates)
+    update = ROW_ADAM.load(name)
+    update(table_KH, mean_KH, square_KH, rows_R, gradient_RH, learning_rate, step)

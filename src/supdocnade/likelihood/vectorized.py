@@ -12,7 +12,7 @@ from supdocnade.likelihood.contract import (
     activate,
     has_sparse_gradients,
 )
-from supdocnade.likelihood.operations import AdamRates
+from supdocnade.likelihood.operations import ADAM_BETAS, ADAM_EPSILON
 from supdocnade.tree import WordTree
 
 
@@ -107,16 +107,17 @@ def row_adam(
     square_KH: Tensor,
     rows_R: Tensor,
     gradient_RH: Tensor,
-    rates: AdamRates,
+    learning_rate: float | Tensor,
+    step: int | Tensor,
 ) -> None:
     """See `operations.row_adam`."""
-    learning_rate, beta1, beta2, epsilon, step = rates
+    beta1, beta2 = ADAM_BETAS
     if isinstance(step, Tensor):
         step = step.double()  # 1 - β^t would lose its precision in float32.
     mean_RH = mean_KH[rows_R].lerp_(gradient_RH, 1 - beta1)
     square_RH = square_KH[rows_R].mul_(beta2).addcmul_(gradient_RH, gradient_RH, value=1 - beta2)
     mean_KH[rows_R] = mean_RH
     square_KH[rows_R] = square_RH
-    spread_RH = (square_RH / (1 - beta2**step)).sqrt_().add_(epsilon)
+    spread_RH = (square_RH / (1 - beta2**step)).sqrt_().add_(ADAM_EPSILON)
     size = learning_rate / (1 - beta1**step)
     table_KH.index_add_(0, rows_R, mean_RH.div_(spread_RH).mul_(-size))

@@ -10,11 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from supdocnade.likelihood.contract import has_sparse_gradients
-from supdocnade.likelihood.operations import AdamRates, row_adam
+from supdocnade.likelihood.operations import ADAM_BETAS, ADAM_EPSILON, row_adam
 from supdocnade.model.network import DocNADENetwork
-
-BETAS = (0.9, 0.999)
-EPSILON = 1e-8
 
 
 class RowAdam(torch.optim.Optimizer):
@@ -42,9 +39,8 @@ class RowAdam(torch.optim.Optimizer):
                 state["step"] += 1
                 rows_R, gradient_RH = touched_rows(table.grad)
                 step = state["step"] if table.is_cuda else int(state["step"])
-                rates = AdamRates(group["lr"], *BETAS, EPSILON, step)
-                moments = state["exp_avg"], state["exp_avg_sq"]
-                row_adam(table, *moments, rows_R, gradient_RH, rates, backend=self.backend)
+                given = table, state["exp_avg"], state["exp_avg_sq"], rows_R, gradient_RH
+                row_adam(*given, group["lr"], step, backend=self.backend)
 
 
 def adam_state(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Any]:
@@ -86,7 +82,9 @@ def make_optimizers(
     tables, dense = split_tables(network)
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
     optimizers: list[torch.optim.Optimizer]
-    optimizers = [torch.optim.Adam(dense, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True)]
+    optimizers = [
+        torch.optim.Adam(dense, lr=learning_rate, betas=ADAM_BETAS, eps=ADAM_EPSILON, fused=True)
+    ]
     if tables:
         # On a GPU, a network with the plain torch backend gets plain torch here, too.
         backend = network.resolved_backend if network.word_embedding.is_cuda else "auto"

@@ -7,7 +7,6 @@ pytest.importorskip("triton")
 from supdocnade.cuda.graph_updates import GraphTrainer
 from supdocnade.cuda.optimizers import RowSGD, SingleKernelAdam, row_adam
 from supdocnade.likelihood import contract, operations, vectorized
-from supdocnade.likelihood.operations import AdamRates
 from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.network import DocNADENetwork, random_tree
 from supdocnade.training.config import TrainerConfig
@@ -83,10 +82,9 @@ def test_row_adam_on_a_gpu_skips_padding(n_topics):
         gradient = torch.randn(len(rows), n_topics, generator=generator)
         filled = torch.tensor([*rows, *[rows[-1] if rows else -1] * 20])
         padded = torch.cat([gradient, torch.zeros(20, n_topics)])
-        on_device = AdamRates(torch.tensor(0.1), 0.9, 0.999, 1e-8, torch.tensor(float(step)))
-        row_adam(*ours, filled, padded, on_device)
-        rates = AdamRates(0.1, 0.9, 0.999, 1e-8, step)
-        vectorized.row_adam(*theirs, torch.tensor(rows, dtype=torch.int64), gradient, rates)
+        row_adam(*ours, filled, padded, torch.tensor(0.1), torch.tensor(float(step)))
+        rows_R = torch.tensor(rows, dtype=torch.int64)
+        vectorized.row_adam(*theirs, rows_R, gradient, 0.1, step)
         for mine, its in zip(ours, theirs, strict=True):
             torch.testing.assert_close(mine, its, rtol=2e-6, atol=2e-7)
         assert torch.equal(ours[0][30], start[30])

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from supdocnade.errors import BackendUnavailable
-from supdocnade.likelihood.operations import AdamRates, row_adam
+from supdocnade.likelihood.operations import row_adam
 from supdocnade.training.optimizers import (
     RowAdam,
     clip_gradients,
@@ -30,9 +30,8 @@ def test_row_adam_backends_agree_with_dense_adam_on_rows_touched_every_time(n_to
         gradient = torch.from_numpy(rng.normal(size=(len(rows), n_topics)).astype(np.float32))
         dense.grad = torch.zeros_like(dense).index_copy(0, rows, gradient)
         adam.step()
-        rates = AdamRates(1e-2, 0.9, 0.999, 1e-8, step)
         for name, table in tables.items():
-            row_adam(table, *moments[name], rows, gradient, rates, backend=name)
+            row_adam(table, *moments[name], rows, gradient, 1e-2, step, backend=name)
     for table in tables.values():
         torch.testing.assert_close(table, dense.detach(), rtol=1e-5, atol=1e-6)
 
@@ -42,9 +41,8 @@ def test_rate_and_step_of_adam_may_be_tensors():
     tables = [table.clone() for _ in range(2)]
     rows, gradient = torch.tensor([1]), torch.tensor([[0.5, -2.0]], dtype=torch.float64)
     for mine, kind in zip(tables, (lambda x: x, torch.tensor), strict=True):
-        rates = AdamRates(kind(0.125), 0.9, 0.999, 1e-8, kind(9))
         moments = torch.zeros_like(mine), torch.zeros_like(mine)
-        row_adam(mine, *moments, rows, gradient, rates, backend="vectorized")
+        row_adam(mine, *moments, rows, gradient, kind(0.125), kind(9), backend="vectorized")
     torch.testing.assert_close(tables[0], tables[1], rtol=1e-14, atol=0)
 
 

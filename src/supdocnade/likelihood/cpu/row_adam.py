@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from supdocnade.jit import kernel
-from supdocnade.likelihood.operations import AdamRates
+from supdocnade.likelihood.operations import ADAM_BETAS, ADAM_EPSILON
 from supdocnade.threads import SMALL_WORK, run_parts
 
 ROWS_PER_PART = 1024
@@ -34,18 +34,19 @@ def row_adam(
     square_KH: Tensor,
     rows_R: Tensor,
     gradient_RH: Tensor,
-    rates: AdamRates,
+    learning_rate: float | Tensor,
+    step: int | Tensor,
 ) -> None:
     """See `operations.row_adam`."""
     table, mean, square = (tensor.detach().numpy() for tensor in (table_KH, mean_KH, square_KH))
     rows, gradient = rows_R.numpy(), gradient_RH.detach().contiguous().numpy()
-    step = int(rates.step)
+    (beta1, beta2), step = ADAM_BETAS, int(step)
     scalars = (
-        np.float32(rates.beta1),
-        np.float32(rates.beta2),
-        np.float32(float(rates.learning_rate) / (1 - rates.beta1**step)),
-        np.float32((1 - rates.beta2**step) ** -0.5),
-        np.float32(rates.epsilon),
+        np.float32(beta1),
+        np.float32(beta2),
+        np.float32(float(learning_rate) / (1 - beta1**step)),
+        np.float32((1 - beta2**step) ** -0.5),
+        np.float32(ADAM_EPSILON),
     )
 
     def update(first: int) -> None:
