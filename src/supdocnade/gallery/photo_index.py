@@ -20,15 +20,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.images.source import join_address
-from supdocnade.scene.prediction import FittedScene
 from supdocnade.text import fold_words
 from supdocnade.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from supdocnade.scene.prediction import FittedScene
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -186,7 +189,7 @@ class Gallery:
     version : part of the addresses of thumbnails, so that browsers do not show outdated ones.
     """
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, fitted: FittedScene):
+    def __init__(self, folder: Path, connection: sqlite3.Connection, fitted: "FittedScene"):
         self.classes, self.tag_names = fitted.classes, fitted.tag_names
         self.threshold = fitted.tag_threshold
         self._folder, self._connection, self._lock = folder, connection, threading.Lock()
@@ -242,7 +245,7 @@ class Gallery:
         return len(self._names)
 
     @classmethod
-    def load(cls, folder: str | Path, fitted: FittedScene) -> "Gallery":
+    def load(cls, folder: str | Path, fitted: "FittedScene") -> "Gallery":
         """Open an index; a damaged one, or one of another model, raises `StorageError`.
 
         Everything is checked but the thumbnails, each of which is checked when it is read.

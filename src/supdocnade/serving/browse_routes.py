@@ -10,9 +10,9 @@ from supdocnade import __version__
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.serving.explore import describe_photograph, describe_similar
-from supdocnade.serving.predict_routes import JPEG
 from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import (
+    JPEG,
     CountOut,
     ExploreOut,
     GalleryOut,

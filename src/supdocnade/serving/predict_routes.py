@@ -3,7 +3,7 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
@@ -12,6 +12,7 @@ from supdocnade.report.heatmap import diverging
 from supdocnade.serving.explore import describe_similar
 from supdocnade.serving.problems import ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import (
+    JPEG,
     ExplainOut,
     PredictionOut,
     PredictOut,
@@ -66,10 +67,6 @@ _FORM = {
 }
 BODY = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _FORM}}}}
 """OpenAPI description of a request with images."""
-
-JPEG: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
-}
 
 Top = Annotated[
     int | None,

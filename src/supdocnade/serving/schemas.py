@@ -1,10 +1,15 @@
 """Request and response bodies of the API."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from supdocnade.serving.problems import Problem
+
+JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+}
+"""OpenAPI description of a picture as a response."""
 
 
 class Schema(BaseModel):
