@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,11 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.model.outputs import TreeOutput
-from supdocnade.schema import array, load, save, stored
-from supdocnade.storage import Arrays, damage_errors, load_arrays
+from supdocnade.schema import array, load, save, stored, unstored
+from supdocnade.storage import Arrays, damage_errors
 from supdocnade.training.config import History, TrainerConfig
 
 KIND = "Checkpoint"
-
-MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
-"""State of Adam per parameter; SGD has none."""
 
 FINGERPRINTS = {"data", "validation data", "tree"}
 """Settings that are digests, whose values an error message need not show."""
@@ -44,12 +41,12 @@ def set_parameters(network: nn.Module, values: Tensors) -> None:
 class TrainingState:
     """Position and results of a run, apart from the parameters and the optimizers' moments."""
 
-    epoch: int = 0
+    epoch: int = stored(0, least=0)
     """Epochs completed."""
-    epochs_without_gain: int = 0
+    epochs_without_gain: int = stored(0, least=0)
     finished: bool = False
     history: History = field(default_factory=History)
-    best: Tensors | None = None
+    best: Tensors | None = unstored(default=None)
     """Parameters of the best epoch."""
 
 
@@ -58,20 +55,18 @@ class StoredRun:
     """A training run in a file; the shapes of arrays are those of its network."""
 
     settings: dict[str, Any]
-    epoch: int = stored(least=0)
-    epochs_without_gain: int = stored(least=0)
-    finished: bool
-    history: History
-    parameter: Arrays = array(dtype=None, finite=False)
-    best: Arrays = array(dtype=None, finite=False)
+    state: TrainingState
+    parameter: Arrays = array(dtype=None)
+    best: Arrays = array(dtype=None)
     """Empty if no epoch was the best one so far."""
-    buffer: Arrays = array(dtype=None, finite=False)
-    optimizer: Arrays = array(dtype=None, finite=False)
+    buffer: Arrays = array(dtype=None)
+    optimizer: Arrays = array(dtype=None)
     """Moments, named `optimizer/parameter/moment`."""
 
     def __post_init__(self) -> None:
-        if self.epoch != len(self.history.epochs):
-            raise InvalidArgument(f"{self.epoch} epochs have {len(self.history.epochs)} records")
+        n_records = len(self.state.history.epochs)
+        if self.state.epoch != n_records:
+            raise InvalidArgument(f"{self.state.epoch} epochs have {n_records} records")
 
 
 def describe_run(
@@ -110,10 +105,7 @@ def save_checkpoint(
     """Write a run to one file, atomically."""
     run = StoredRun(
         settings=settings,
-        epoch=state.epoch,
-        epochs_without_gain=state.epochs_without_gain,
-        finished=state.finished,
-        history=state.history,
+        state=state,
         parameter=_to_arrays(copy_parameters(network)),
         best=_to_arrays(state.best or {}),
         buffer=_to_arrays(dict(network.named_buffers())),
@@ -162,13 +154,8 @@ def load_checkpoint(
 
     set_parameters(network, stored_parameters)
     load_moments(optimizers, moments_by_optimizer)
-    return TrainingState(
-        epoch=run.epoch,
-        epochs_without_gain=run.epochs_without_gain,
-        finished=run.finished,
-        history=run.history,
-        best={name: t.to(parameters[name].device) for name, t in best.items()} or None,
-    )
+    best = {name: tensor.to(parameters[name].device) for name, tensor in best.items()}
+    return replace(run.state, best=best or None)
 
 
 def load_moments(
@@ -181,9 +168,8 @@ def load_moments(
 
 
 def load_seed(path: Path) -> int | None:
-    """Return the seed of the run in a checkpoint, or None if the file names none."""
-    settings = load_arrays(path)[1].get("settings")
-    seed = settings.get("seed") if isinstance(settings, dict) else None
+    """Return the seed of the run in a checkpoint, or None if it names none."""
+    seed = load(path, KIND, StoredRun).settings.get("seed")
     return seed if type(seed) is int else None
 
 
@@ -205,27 +191,20 @@ def _check_tensors(
 def _group_moments(
     stored: Mapping[str, Tensor], optimizers: list[torch.optim.Optimizer]
 ) -> list[dict[int, Tensors]]:
-    """Return the moments by optimizer and parameter, after a check of names and shapes."""
+    """Return the moments by optimizer and parameter, after a check of names, types and shapes."""
     grouped: list[dict[int, Tensors]] = [{} for _ in optimizers]
-    parameters = {
-        f"{number}/{index}": parameter
-        for number, optimizer in enumerate(optimizers)
-        for index, parameter in enumerate(p for g in optimizer.param_groups for p in g["params"])
-    }
-    for key, tensor in stored.items():
-        place, _, name = key.rpartition("/")
-        if place not in parameters or name not in MOMENTS:
-            raise InvalidArgument(f"it holds optimizer/{key}")
-        expected = torch.Size() if name == "step" else parameters[place].shape
-        if tensor.shape != expected:
-            raise InvalidArgument(
-                f"optimizer/{key} has shape {tuple(tensor.shape)}, expected {tuple(expected)}"
-            )
-        number, index = map(int, place.split("/"))
-        grouped[number].setdefault(index, {})[name] = tensor
-    for moments in (moments for by_index in grouped for moments in by_index.values()):
-        if moments.keys() != MOMENTS:
-            raise InvalidArgument(f"it holds moments {sorted(moments)}, expected {sorted(MOMENTS)}")
+    rest = dict(stored)
+    for number, optimizer in enumerate(optimizers):
+        for index, parameter in enumerate(p for g in optimizer.param_groups for p in g["params"]):
+            prefix = f"{number}/{index}/"
+            names = [name for name in rest if name.startswith(prefix)]
+            if names:
+                moments = {name.removeprefix(prefix): rest.pop(name) for name in names}
+                shapes = {"step": torch.empty(()), "exp_avg": parameter, "exp_avg_sq": parameter}
+                _check_tensors(f"optimizer/{prefix[:-1]}", moments, shapes)
+                grouped[number][index] = moments
+    if rest:
+        raise InvalidArgument(f"it holds optimizer/{min(rest)}")
     return grouped
 
 

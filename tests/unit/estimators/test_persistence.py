@@ -7,12 +7,12 @@ import pytest
 from tests.planted_corpus import scene_corpus
 from tests.textures import stripes
 
-from supdocnade import BagOfVisualWords, DocNADE, SupDocNADE
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade import BagOfVisualWords, SupDocNADE
+from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import words_of
 from supdocnade.model.network import SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.storage import load_arrays
 
 FAST = {"n_topics": 3, "max_epochs": 2, "random_state": 0}
 
@@ -88,19 +88,6 @@ def test_classes_keep_their_type(tmp_path, scenes, labels):
     loaded = SupDocNADE.load(tmp_path / "model")
     assert loaded.classes_.dtype == model.classes_.dtype
     np.testing.assert_array_equal(loaded.classes_, model.classes_)
-
-
-def test_other_kinds_formats_and_files_are_named(tmp_path, scenes):
-    path = tmp_path / "model"
-    fitted(scenes).save(path)
-    with pytest.raises(StorageError, match="holds a 'SupDocNADE', not a DocNADE"):
-        DocNADE.load(path)
-    arrays, description = load_arrays(path)
-    save_arrays(path, arrays, {**description, "format": 99})
-    with pytest.raises(StorageError, match="has format 99, this version reads 4"):
-        SupDocNADE.load(path)
-    with pytest.raises(StorageError, match="cannot be read"):
-        SupDocNADE.load(tmp_path / "none")
 
 
 def test_settings_that_were_changed_after_the_fit_do_not_change_the_model(tmp_path, scenes):

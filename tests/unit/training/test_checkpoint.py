@@ -113,49 +113,23 @@ def test_a_truncated_checkpoint_is_refused(tmp_path):
         train(TrainerConfig(**EVERYTHING), checkpoint=path)
 
 
-def drop(name):
-    return lambda arrays, _: arrays.pop(name)
-
-
-def put(name, shape):
-    return lambda arrays, _: arrays.update({name: np.zeros(shape, np.float32)})
-
-
-def describe(key, value):
-    return lambda _, description: description.update({key: value})
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (drop("parameter/hidden_bias"), "its parameter arrays are"),
-        (put("parameter/hidden_bias", 1), r"parameter hidden_bias has shape \(1,\)"),
-        (put("parameter/extra", 1), "its parameter arrays are"),
-        (drop("best/hidden_bias"), "its best arrays are"),
-        (put("best/hidden_bias", 9), r"best hidden_bias has shape \(9,\)"),
-        (drop("buffer/leaf_of_word"), "its buffer arrays are"),
-        (drop("optimizer/0/1/exp_avg"), "holds moments"),
-        (put("optimizer/0/1/exp_avg", 3), r"optimizer/0/1/exp_avg has shape \(3,\)"),
-        (put("optimizer/0/1/else", 8), "optimizer/0/1/else"),
-        (put("optimizer/0/99/exp_avg", 8), "holds optimizer/0/99/exp_avg"),
-        (put("optimizer/x", 8), "holds optimizer/x"),
-        (put("other/thing", 8), "it must not hold an array 'other/thing'"),
-        (describe("epoch", 1), "1 epochs have 6 records"),
-        (describe("settings", []), "settings must be an object"),
-    ],
-)
-def test_a_malformed_checkpoint_is_refused_and_changes_nothing(tmp_path, spoil, message):
+def test_a_malformed_checkpoint_is_refused_and_changes_nothing(tmp_path):
     path = tmp_path / "run"
     config = TrainerConfig(**EVERYTHING)
     train(config, checkpoint=path)
     arrays, description = load_arrays(path)
-    spoil(arrays, description)
-    save_arrays(path, arrays, description)
     network = network_for(CORPUS)
     before = parameter_bits(network)
-    with pytest.raises(StorageError, match=message):
-        Trainer(network, config, checkpoint=path).fit(CORPUS, VALIDATION)
-    assert parameter_bits(network) == before
+    for name, message in (
+        ("parameter/hidden_bias", r"parameter hidden_bias has shape \(1,\)"),
+        ("best/hidden_bias", r"best hidden_bias has shape \(1,\)"),
+        ("optimizer/0/1/exp_avg", r"optimizer/0/1 exp_avg has shape \(1,\)"),
+        ("optimizer/0/99/exp_avg", "it holds optimizer/0/99/exp_avg"),
+    ):
+        save_arrays(path, {**arrays, name: np.zeros(1, np.float32)}, description)
+        with pytest.raises(StorageError, match=message):
+            Trainer(network, config, checkpoint=path).fit(CORPUS, VALIDATION)
+        assert parameter_bits(network) == before
 
 
 def test_settings_from_numpy_are_saved(tmp_path):
