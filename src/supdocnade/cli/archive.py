@@ -12,6 +12,7 @@ from supdocnade.cli.console import (
     print_warnings,
 )
 from supdocnade.cli.formats import (
+    Row,
     class_cells,
     format_count,
     format_row,
@@ -30,7 +31,6 @@ from supdocnade.images.source import absolute_address, normalize_address
 from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import expand_folders, from_records
 from supdocnade.scene.persistence import load_scene
-from supdocnade.scene.prediction import Prediction
 from supdocnade.scene.suggestion import suggest_photographs
 from supdocnade.visual_words.to_corpus import encode_corpus
 
@@ -60,27 +60,25 @@ def suggest(options: Suggest) -> int:
     if options.csv:
         print_line(format_row(COLUMNS))
     for prediction, uncertainty in found:
+        row = {**prediction.to_dict(), "uncertainty": uncertainty, "key": prediction.key}
         if options.json:
-            more = {"uncertainty": uncertainty, "key": prediction.key}
-            print_json({**prediction.to_dict(), **more})
-        elif options.csv:
-            print_line(format_suggestion(prediction, uncertainty))
+            print_json(row)
         else:
-            print_line(format_text(prediction))
+            print_line(format_suggestion(row) if options.csv else format_text(row))
     return 1 if skipped else 0
 
 
-def format_suggestion(prediction: Prediction, uncertainty: float) -> str:
+def format_suggestion(row: Row) -> str:
     """Return a suggestion as one CSV row under `COLUMNS`."""
     return format_row(
         [
-            absolute_address(prediction.name),
+            absolute_address(row["file"]),
             "",
             "",
-            *class_cells(prediction),
-            "|".join(tag for tag, _ in prediction.tags),
-            f"{uncertainty:.6f}",
-            prediction.key or "",
+            *class_cells(row),
+            "|".join(each["tag"] for each in row["tags"]),
+            f"{row['uncertainty']:.6f}",
+            row["key"] or "",
         ]
     )
 

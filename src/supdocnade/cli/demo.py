@@ -135,7 +135,7 @@ def print_summary(
         results.append(f"F-measure of five tags {evaluation.f_measure:.2f}")
     print_line(f"on {fresh}: {', '.join(results)}\n")
     for record, prediction in examples:
-        print_line(format_text(prediction))
+        print_line(format_text(prediction.to_dict()))
         print_line(f"  truth: {record.label}; {', '.join(record.tags or ())}")
     explain = ["supdocnade", "explain", saved_model, str(examples[0][0].path)]
     predict = ["supdocnade", "predict", saved_model, str(folder / FRESH)]

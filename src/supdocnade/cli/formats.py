@@ -2,15 +2,15 @@
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from supdocnade.cli.console import print_message
 from supdocnade.errors import install_command
 from supdocnade.folders.photo_folder import describe_passed_over, list_folder
 from supdocnade.folders.photo_sources import kind_of_place
 from supdocnade.images.network_library import choose_features
-from supdocnade.scene.prediction import FittedScene, Prediction
+from supdocnade.scene.prediction import FittedScene
 from supdocnade.text import clean_name, format_percent
 
 MIN_PERCENT = 20
@@ -73,31 +73,26 @@ def format_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+Row = dict[str, Any]
+"""A prediction as `Prediction.to_dict` returns it."""
+
 CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
 
 
-def class_cells(prediction: Prediction) -> list[str]:
+def class_cells(row: Row) -> list[str]:
     """Return the predicted class and its probability for a CSV row, empty without classes."""
-    if prediction.label is None or prediction.probability is None:
-        return ["", ""]
-    return [prediction.label, f"{prediction.probability:.6f}"]
+    return ["", ""] if row["label"] is None else [row["label"], f"{row['probability']:.6f}"]
 
 
-def format_json(prediction: Prediction, top: int | None = None) -> str:
-    """Return a prediction as one line of JSON, in ASCII."""
-    return json.dumps(prediction.to_dict(top), allow_nan=False)
-
-
-def format_csv(prediction: Prediction, top: int | None = None) -> str:
+def format_csv(row: Row) -> str:
     """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |."""
-    tags = prediction.best_tags(top)
     cells = [
-        prediction.name,
-        *class_cells(prediction),
-        "true" if prediction.unsure else "false",
-        "|".join(tag for tag, _ in tags),
-        "|".join(f"{probability:.6f}" for _, probability in tags),
-        "true" if prediction.unfamiliar else "false",
+        row["file"],
+        *class_cells(row),
+        "true" if row["unsure"] else "false",
+        "|".join(each["tag"] for each in row["tags"]),
+        "|".join(f"{each['probability']:.6f}" for each in row["tags"]),
+        "true" if row["unfamiliar"] else "false",
     ]
     return format_row(cells)
 
@@ -110,19 +105,19 @@ def format_row(cells: Sequence[str]) -> str:
     return line.getvalue().removesuffix("\r\n")
 
 
-def format_text(prediction: Prediction, top: int | None = None) -> str:
+def format_text(row: Row) -> str:
     """Return a prediction as text: `a.jpg: coast 93 %; sea 98 %, sky 71 %`."""
     parts = []
-    if prediction.label is not None and prediction.probability is not None:
-        unsure = " (unsure)" if prediction.unsure else ""
-        share = format_percent(prediction.probability)
-        parts.append(f"{clean_name(prediction.label)} {share}{unsure}")
-    if prediction.unfamiliar:
+    if row["label"] is not None:
+        unsure = " (unsure)" if row["unsure"] else ""
+        parts.append(f"{clean_name(row['label'])} {format_percent(row['probability'])}{unsure}")
+    if row["unfamiliar"]:
         parts.append("unlike the training photographs")
-    tags = prediction.best_tags(top)
-    named = (f"{clean_name(tag)} {format_percent(probability)}" for tag, probability in tags)
-    parts.append(", ".join(named) if tags else "no tags")
-    return f"{clean_name(prediction.name)}: {'; '.join(parts)}"
+    named = (
+        f"{clean_name(each['tag'])} {format_percent(each['probability'])}" for each in row["tags"]
+    )
+    parts.append(", ".join(named) or "no tags")
+    return f"{clean_name(row['file'])}: {'; '.join(parts)}"
 
 
 def print_passed_over(places: Iterable[str]) -> None:

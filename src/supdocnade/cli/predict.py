@@ -1,42 +1,64 @@
-"""`supdocnade predict`: print the class and tags of photographs, one line each."""
+"""`supdocnade predict`: print the class and tags of photographs, or write them to files."""
 
+import hashlib
+import json
 import os
 import queue
 import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from dataclasses import replace
+from functools import partial
 from io import RawIOBase
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from supdocnade.cli.console import ProgressBars, print_line, print_message, print_warnings
+from supdocnade.cli.console import (
+    ProgressBars,
+    print_json,
+    print_line,
+    print_message,
+    print_warnings,
+)
 from supdocnade.cli.formats import (
     CSV_HEADER,
     format_count,
     format_csv,
-    format_json,
     format_text,
     print_passed_over,
 )
 from supdocnade.cli.model_commands import Predict
-from supdocnade.cli.prediction_files import predict_to_folder
-from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
+from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
+from supdocnade.cli.xmp import (
+    Sidecars,
+    check_local_files,
+    open_sidecars,
+    undo_all,
+    write_sidecar,
+)
+from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.folders.photo_sources import kind_of_place
-from supdocnade.images.reading import SkippedImage
-from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
-from supdocnade.runs import RunOptions
-from supdocnade.scene.calibration import TAG_PRECISION
+from supdocnade.images.reading import SkippedImage, image_name
+from supdocnade.images.source import Source, normalize_address
+from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.persistence import load_scene
-from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
+from supdocnade.scene.prediction import PREDICTING, FittedScene, iter_predictions
+from supdocnade.storage import read_file, write_atomically
+from supdocnade.text import clean_name
+from supdocnade.unfinished import ShardParts, digest
 
 MAX_LINES = 1000
 """Maximum number of lines per batch, and of lines read ahead."""
 
 _CHUNK = 1 << 16
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_ERROR = b'{"error": '
+"""Beginning of the line of a photograph that could not be read."""
 
 LineQueue = queue.Queue[bytes | OSError | None]
 
@@ -85,25 +107,6 @@ def expand_batches(
     return list(batches) if isinstance(named, list) else batches
 
 
-def open_sidecars(fitted: FittedScene, images: Sequence[Source], options: Predict) -> Sidecars:
-    """Return the writer of the sidecars of photographs."""
-    check_local_files(images)
-    record, least = options.record, options.min_probability
-    if record is None:
-        record = Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
-    elif not options.dry_run:
-        append_text(record, "")  # If it cannot be written, that is an error at once.
-    return Sidecars(
-        by_stem=options.xmp_name == "stem",
-        with_label=options.xmp_label,
-        min_probability=TAG_PRECISION if least is None else least,
-        thresholds=fitted.precise_thresholds if least is None else None,
-        spellings=fitted.tag_spellings,
-        record=record,
-        dry_run=options.dry_run,
-    )
-
-
 def predict_all(
     fitted: FittedScene,
     run: RunOptions,
@@ -118,7 +121,7 @@ def predict_all(
     batches : a list, or an iterator of unknown length, from which a batch is taken only after the
         predictions of the previous one.
     """
-    format_line = format_json if options.json else format_csv if options.csv else format_text
+    format_line = format_csv if options.csv else format_text
     top, quiet, total = options.top, options.quiet, None
     if isinstance(batches, list):
         batches = [[source for batch in batches for source in batch]]
@@ -135,8 +138,12 @@ def predict_all(
             if isinstance(result, SkippedImage):
                 failure: str | None = result.reason
             else:
-                print_line(format_line(result, top))
-                failure = None if sidecars is None else _write_sidecar(sidecars, result, top)
+                row = result.to_dict(top)
+                if options.json:
+                    print_json(row)
+                else:
+                    print_line(format_line(row))
+                failure = None if sidecars is None else write_sidecar(sidecars, result, top)
             if failure is not None:
                 print_message(f"error: {failure}")
                 code = 1
@@ -149,45 +156,108 @@ def predict_all(
     return code
 
 
-def check_local_files(sources: Sequence[Source]) -> Sequence[Source]:
-    """Return photographs; raise `InvalidArgument` if a sidecar cannot be beside one of them."""
-    for source in sources:
-        if not is_local_file(source) or kind_of_place(source) == "tar":
-            raise InvalidArgument(
-                "--write-xmp writes beside photographs that are files on this machine, "
-                f"got {source_name(source)}."
-            )
-    return sources
-
-
-def _write_sidecar(sidecars: Sidecars, prediction: Prediction, top: int | None) -> str | None:
-    """Write the sidecar of a photograph; return the error message if this fails."""
-    try:
-        message = sidecars.write(prediction, top)
-    except UnwritableRecord:
-        raise
-    except StorageError as error:
-        return str(error)
-    if message and sidecars.dry_run:
-        print_message(message)
-    return None
-
-
-def undo_all(record: Path, *, dry_run: bool, quiet: bool) -> int:
-    """Remove from sidecars what a record lists; return the number of failures."""
-    n_changed = n_failed = 0
-    for result in undo_sidecars(record, dry_run=dry_run):
-        if isinstance(result, str):
-            n_changed += 1
-            if dry_run:
-                print_line(result)
-        else:
-            n_failed += 1
-            print_message(f"error: {result}")
+def predict_to_folder(
+    fitted: FittedScene,
+    photos: Iterable[Sequence[Source]],
+    options: RunOptions,
+    output: Path,
+    top: int | None,
+    shard_size: int,
+    *,
+    quiet: bool,
+) -> int:
+    """Write predictions to files; return the exit code."""
+    sources = list(chain.from_iterable(photos))
+    if not sources:
+        raise InvalidArgument("no photographs were named, and the folders contain none.")
+    explain_resuming(SAME_COMMAND)
+    bars = ProgressBars(quiet=quiet, stage_lines=False)
+    with bars as progress, print_warnings(quiet=quiet):
+        options = replace(options, progress=progress)
+        reasons = write_predictions(fitted, sources, output, options, top, shard_size)
+    for reason in reasons:
+        print_message(f"error: {reason}")
     if not quiet:
-        verb = "would undo" if dry_run else "undid"
-        print_line(f"{verb} the changes of {format_count(n_changed, 'sidecar')}")
-    return n_failed
+        n_predicted = format_count(len(sources) - len(reasons), "photograph")
+        print_line(f"predictions of {n_predicted} written to {output}")
+    return 1 if reasons else 0
+
+
+def write_predictions(
+    fitted: FittedScene,
+    sources: Sequence[Any],
+    output: Path,
+    options: RunOptions = RunOptions(),
+    top: int | None = None,
+    shard_size: int = 1000,
+) -> list[str]:
+    """Write predictions to files of a new folder; return the sentences about unreadable images.
+
+    A file has one row per photograph, in their order: the prediction, or an error. The folder
+    appears when all are written; an interrupted run resumes. Its manifest lists the files, their
+    numbers of photographs and of errors, and their checksums.
+
+    Parameters
+    ----------
+    sources : photographs.
+    options : `cluster` makes every file the task of a cluster.
+    top : number of tags per photograph; None: those that are probable enough.
+    shard_size : photographs per file.
+    """
+    shards = [sources[i : i + shard_size] for i in range(0, len(sources), shard_size)]
+    names = [[image_name(shard, n) for n in range(len(shard))] for shard in shards]
+    plan = {
+        "model": fitted.fingerprint(),
+        "choices": digest(repr(fitted.choices)),
+        "photographs": digest(names),
+        "top": top,
+    }
+    parts = ShardParts(output, "predict", plan, shards, ".jsonl", in_output=True)
+    progress, files, reasons = PartProgress(options.progress, len(sources)), [], []
+    with parts.open():
+        write = partial(_write_part, fitted, shard_options(options, progress), top)
+        for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
+            content = read_file(path)
+            errors = _read_errors(content)
+            reasons += errors
+            figures = {"n_images": len(shard), "n_errors": len(errors)}
+            files.append({"file": path.name, **figures, "checksum": _checksum(content)})
+            progress.before += len(shard)
+            progress(PREDICTING, 0)
+        manifest = {
+            "format": FORMAT,
+            "model": plan["model"],
+            "n_images": len(sources),
+            "n_errors": len(reasons),
+            "files": files,
+        }
+        write_atomically(parts.result / MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
+        parts.publish()
+    return reasons
+
+
+def _write_part(
+    fitted: FittedScene, options: RunOptions, top: int | None, task: tuple[Path, Sequence[Any]]
+) -> None:
+    """Write the predictions of a shard: the same bytes whenever it is done."""
+    path, sources = task
+    rows = [
+        {"error": clean_name(result.reason), "file": result.name}
+        if isinstance(result, SkippedImage)
+        else result.to_dict(top)
+        for result in iter_predictions(fitted, sources, options)
+    ]
+    lines = [json.dumps(row, allow_nan=False) + "\n" for row in rows]
+    write_atomically(path, "".join(lines).encode())
+
+
+def _read_errors(content: bytes) -> list[str]:
+    """Return the errors in a file that `_write_part` wrote."""
+    return [json.loads(line)["error"] for line in content.splitlines() if line.startswith(_ERROR)]
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def read_paths(files_from: str) -> list[list[str]] | Iterator[list[str]]:

@@ -6,14 +6,18 @@ A record lists what was written, so that it can be removed again.
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from supdocnade.cli.console import print_line, print_message
 from supdocnade.cli.formats import format_count
-from supdocnade.errors import StorageError, UnwritableFile
+from supdocnade.cli.model_commands import Predict
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.folders.keywords import read_all_keywords
+from supdocnade.folders.photo_sources import kind_of_place
 from supdocnade.folders.tags import exclude_tags
 from supdocnade.folders.xmp_packet import (
     UnusableXMP,
@@ -22,8 +26,9 @@ from supdocnade.folders.xmp_packet import (
     new_packet,
     remove_keywords,
 )
+from supdocnade.images.source import Source, is_local_file, source_name
 from supdocnade.scene.calibration import TAG_PRECISION
-from supdocnade.scene.prediction import Prediction
+from supdocnade.scene.prediction import FittedScene, Prediction
 from supdocnade.storage import write_atomically
 from supdocnade.text import line_error, read_lines
 
@@ -137,6 +142,49 @@ class Sidecars:
                 raise UnwritableRecord(str(error)) from error
 
 
+def open_sidecars(fitted: FittedScene, images: Sequence[Source], options: Predict) -> Sidecars:
+    """Return the writer of the sidecars of photographs."""
+    check_local_files(images)
+    record, least = options.record, options.min_probability
+    if record is None:
+        record = Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
+    elif not options.dry_run:
+        append_text(record, "")  # If it cannot be written, that is an error at once.
+    return Sidecars(
+        by_stem=options.xmp_name == "stem",
+        with_label=options.xmp_label,
+        min_probability=TAG_PRECISION if least is None else least,
+        thresholds=fitted.precise_thresholds if least is None else None,
+        spellings=fitted.tag_spellings,
+        record=record,
+        dry_run=options.dry_run,
+    )
+
+
+def check_local_files(sources: Sequence[Source]) -> Sequence[Source]:
+    """Return photographs; raise `InvalidArgument` if a sidecar cannot be beside one of them."""
+    for source in sources:
+        if not is_local_file(source) or kind_of_place(source) == "tar":
+            raise InvalidArgument(
+                "--write-xmp writes beside photographs that are files on this machine, "
+                f"got {source_name(source)}."
+            )
+    return sources
+
+
+def write_sidecar(sidecars: Sidecars, prediction: Prediction, top: int | None) -> str | None:
+    """Write the sidecar of a photograph; return the error message if this fails."""
+    try:
+        message = sidecars.write(prediction, top)
+    except UnwritableRecord:
+        raise
+    except StorageError as error:
+        return str(error)
+    if message and sidecars.dry_run:
+        print_message(message)
+    return None
+
+
 class UnwritableRecord(UnwritableFile):
     """The record cannot be written, so that no further sidecar may be."""
 
@@ -220,3 +268,20 @@ def _read_record(record: Path) -> list[dict[str, Any]]:
             raise line_error(record, number, "a line of a record of --write-xmp", text)
         lines.append(line)
     return lines
+
+
+def undo_all(record: Path, *, dry_run: bool, quiet: bool) -> int:
+    """Remove from sidecars what a record lists; return the number of failures."""
+    n_changed = n_failed = 0
+    for result in undo_sidecars(record, dry_run=dry_run):
+        if isinstance(result, str):
+            n_changed += 1
+            if dry_run:
+                print_line(result)
+        else:
+            n_failed += 1
+            print_message(f"error: {result}")
+    if not quiet:
+        verb = "would undo" if dry_run else "undid"
+        print_line(f"{verb} the changes of {format_count(n_changed, 'sidecar')}")
+    return n_failed

@@ -1,13 +1,11 @@
 import csv
 import io
-import json
 
 import pytest
 
 from supdocnade.cli.formats import (
     CSV_HEADER,
     format_csv,
-    format_json,
     format_text,
 )
 from supdocnade.scene.prediction import Prediction
@@ -28,33 +26,23 @@ def prediction(**changes):
 
 
 def test_text_has_class_and_tags():
-    assert format_text(prediction()) == "a.jpg: coast 93 %; sea 90 %, sky 60 %"
-    assert format_text(prediction(unsure=True), 1) == "a.jpg: coast 93 % (unsure); sea 90 %"
+    assert format_text(prediction().to_dict()) == "a.jpg: coast 93 %; sea 90 %, sky 60 %"
+    assert format_text(prediction(unsure=True).to_dict(1)) == "a.jpg: coast 93 % (unsure); sea 90 %"
     unlike = prediction(unfamiliar=True)
     expected = "a.jpg: coast 93 %; unlike the training photographs; sea 90 %"
-    assert format_text(unlike, 1) == expected
-    assert json.loads(format_json(unlike))["unfamiliar"] is True
-    assert format_csv(unlike).endswith(",true")
+    assert format_text(unlike.to_dict(1)) == expected
+    assert format_csv(unlike.to_dict()).endswith(",true")
 
 
 def test_without_classes_or_tags():
     bare = prediction(label=None, probability=None, probabilities={}, tags=(), ranked_tags=())
-    assert format_text(bare) == "a.jpg: no tags"
-    assert json.loads(format_json(bare))["label"] is None
-    assert format_csv(bare) == "a.jpg,,,false,,,false"
-
-
-def test_json_is_one_line_of_ascii():
-    line = format_json(prediction(name="ä\n\udcff.jpg"))
-    assert line.isascii()
-    assert "\n" not in line
-    assert json.loads(line)["file"] == "ä\n\udcff.jpg"
-    assert json.loads(line)["tags"][0] == {"tag": "sea", "probability": 0.9}
+    assert format_text(bare.to_dict()) == "a.jpg: no tags"
+    assert format_csv(bare.to_dict()) == "a.jpg,,,false,,,false"
 
 
 @pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg", "a b.jpg"])
 def test_csv_round_trip(name):
-    text = f"{CSV_HEADER}\n{format_csv(prediction(name=name))}\n"
+    text = f"{CSV_HEADER}\n{format_csv(prediction(name=name).to_dict())}\n"
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
     assert row["file"] == name
     assert row["tags"] == "sea|sky"
@@ -63,4 +51,4 @@ def test_csv_round_trip(name):
 
 def test_text_has_no_line_breaks_or_control_characters():
     odd = prediction(name="a\nb.jpg", label="\x1b[31mcoast")
-    assert format_text(odd, 1).startswith("a b.jpg: [31mcoast 93 %")
+    assert format_text(odd.to_dict(1)).startswith("a b.jpg: [31mcoast 93 %")
