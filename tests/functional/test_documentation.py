@@ -224,7 +224,6 @@ def test_the_requests_in_the_serving_page_are_answered(tmp_path, monkeypatch):
             assert done.returncode == 0, (line, done.stderr)
             if line.startswith("curl") and " -o " not in line:
                 assert "status" not in json.loads(done.stdout), line
-    assert Path("why.png").read_bytes().startswith(b"\x89PNG")
     options = re.findall(r"`(--[a-z-]+)`", (ROOT / "docs/serving.md").read_text())
     help_text = supdocnade("serve", "--help").out + supdocnade("index", "--help").out
     assert all(option in help_text for option in options)

@@ -3,7 +3,7 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
@@ -148,7 +148,6 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
         "/explain",
         response_model=ExplainOut,
         openapi_extra=BODY,
-        responses={200: {"content": {"image/png": {}}}},
     )
     async def explain(
         request: Request,
@@ -156,27 +155,18 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
         tag: Annotated[
             str | None, Query(description="Explain this tag instead of a class.")
         ] = None,
-        format: Annotated[
-            Literal["json", "png"], Query(description="Numbers and a map, or a drawing.")
-        ] = "json",
     ) -> Response:
         """Show which parts of one image support its class, another class, or a tag."""
         with service.memory.reservation() as reserve:
             images = await read_images(request, service.settings, reserve)
             name, content = _check_single(images, "explained")
             image_request = ImageRequest(
-                name=name,
-                content=content,
-                explain="drawing" if format == "png" else "map",
-                label=label,
-                tag=tag,
+                name=name, content=content, explain=True, label=label, tag=tag
             )
             (result,) = await service.process(request, [image_request])
         if isinstance(result, ApiError):
             raise result
         assert isinstance(result, ExplainResult)
-        if format == "png":
-            return Response(result.picture, media_type="image/png")
         return _json(_describe_explanation(result))
 
 

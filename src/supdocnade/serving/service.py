@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode, image_size, make_thumbnail
 from supdocnade.images.reading import content_key
-from supdocnade.report.heatmap import contribution_scale, draw_explanation
+from supdocnade.report.heatmap import contribution_scale
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corrections import CorrectionFile
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
@@ -76,8 +75,7 @@ class ImageRequest:
 
     name: str
     content: bytes
-    explain: Literal["map", "drawing"] | None = None
-    """Explain with grey levels, or with a drawing that has a title and a legend."""
+    explain: bool = False
     label: str | None = None
     """The class to explain; by default the predicted one."""
     tag: str | None = None
@@ -101,7 +99,7 @@ class ExplainResult:
     name: str
     explanation: Explanation
     picture: bytes
-    """A PNG file: the drawing, or (height, width) grey levels 1 to 255 for -limit to limit."""
+    """A PNG file with (height, width) grey levels 1 to 255 for -limit to limit."""
     limit: float
     """Largest contribution of one hundredth of the area to the score."""
 
@@ -134,7 +132,7 @@ def process_images(
                             request.content, PREVIEW_SIDE, PREVIEW_QUALITY, request.name
                         )
                         results.append(picture)
-                    elif request.explain is not None:
+                    elif request.explain:
                         results.append(_explain(fitted, request))
                     else:
                         words.append(fitted.encoder.encode(request.content, request.name).words)
@@ -171,12 +169,8 @@ def _explain(fitted: FittedScene, request: ImageRequest) -> ExplainResult:
         fitted, request.content, label=request.label, tag=request.tag, name=request.name
     )
     values, limit = contribution_scale(explanation)
-    if request.explain == "drawing":
-        decoding = fitted.encoder.describer.decoding
-        picture = draw_explanation(request.content, explanation, decoding)
-    else:
-        t = np.clip(values / limit, -1, 1) if limit > 0 else np.zeros_like(values)
-        picture = np.round(128 + 127 * t).astype(np.uint8)
+    t = np.clip(values / limit, -1, 1) if limit > 0 else np.zeros_like(values)
+    picture = np.round(128 + 127 * t).astype(np.uint8)
     return ExplainResult(
         name=request.name, explanation=explanation, picture=encode(picture, "PNG"), limit=limit
     )
