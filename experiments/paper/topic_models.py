@@ -265,7 +265,7 @@ def _class_words(study: Study, setting: Setting, model: SupDocNADE) -> dict[str,
         weight_A = model.components_[topics, n_columns:].astype(np.float64).mean(axis=0)
         found[label] = {
             "topics": topics.tolist(),
-            "words": list(mean_words(model.components_[:, :n_columns], topics, n_visual_words)),
+            "words": mean_words(model.components_[:, :n_columns], topics, n_visual_words),
             "tags": [names[tag] for tag in top_ranked(weight_A[None], N_TAGS)[0].tolist()],
         }
     return found

@@ -1,4 +1,4 @@
-"""Small SVG charts, and pictures inside a page as data URIs.
+"""Charts of reliability in SVG, and pictures inside a page as data URIs.
 
 Charts are coloured by the classes of the page's style sheet, so that they follow its light or dark
 theme.
@@ -103,34 +103,6 @@ class Plot:
         return self.svg(title, 'class="chart"')
 
 
-def line_chart(values: Sequence[float], *, title: str, x_label: str, y_label: str) -> Markup:
-    """Return a chart of one value per epoch.
-
-    The first value belongs to epoch 1. The title is the text alternative of the chart.
-    """
-    low, high = min(values), max(values)
-    room = 0.06 * (high - low) or max(abs(high) * 0.05, 0.5)
-    plot = Plot((1, max(len(values), 2)), (low - room, high + room))
-    ticks = [low + (high - low) * step / 3 for step in range(4)] if high > low else [low]
-    plot.y_ticks({tick: f"{tick:.3g}" for tick in ticks}, 'class="grid"')
-    points = [(plot.x(number), plot.y(value)) for number, value in enumerate(values, 1)]
-    plot.line(points, 'class="line"')
-    plot.dot(*points[-1], 3.5, 'class="dot"')
-    for number in _epoch_ticks(len(values)):
-        plot.x_tick(number, str(number))
-    return plot.labelled_svg(title, x_label, y_label)
-
-
-def _epoch_ticks(n: int) -> list[int]:
-    """Return round numbers from 1 to n.
-
-    >>> _epoch_ticks(40)
-    [1, 10, 20, 30, 40]
-    """
-    step = next(size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if n / size <= 6)
-    return [1, *range(step, n + 1, step)] if step > 1 else list(range(1, n + 1))
-
-
 def reliability_chart(
     bins: Sequence[tuple[float, int, int]], *, title: str, x_label: str, y_label: str
 ) -> Markup:
@@ -157,28 +129,6 @@ def reliability_chart(
         radius = 2.5 + 7 * (total / largest) ** 0.5
         plot.dot(x, plot.y(hits / total), radius, 'class="dot"', tooltip)
     return plot.labelled_svg(title, x_label, y_label)
-
-
-def region_chart(weights: Sequence[float], grid: tuple[int, int]) -> Markup:
-    """Return the cells of a grid of regions, the one of the largest weight darkest.
-
-    The weights are those of all cells, row by row.
-    """
-    rows, columns = grid
-    best = max(range(len(weights)), key=lambda cell: weights[cell])
-    title = f"strongest in row {best // columns + 1} of {rows}, column {best % columns + 1}"
-    title += f" of {columns}"
-    parts = [f"<title>{escape(title)}</title>"]
-    for cell, weight in enumerate(weights):
-        shade = max(weight, 0.0) / weights[best] if weights[best] > 0 else 0.0
-        x, y = cell % columns, cell // columns
-        parts.append(
-            f'<rect class="cell" x="{x + 0.06}" y="{y + 0.06}" width="0.88" height="0.88" '
-            f'fill-opacity="{0.08 + 0.92 * shade**2:.2f}"/>'
-        )
-    return Markup(
-        f'<svg class="regions" viewBox="0 0 {columns} {rows}" role="img">{"".join(parts)}</svg>'
-    )
 
 
 COLUMNS = 4

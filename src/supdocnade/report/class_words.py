@@ -34,12 +34,10 @@ ACTIVE_SHARE = 0.1
 """Share of the photographs that count as those of a topic."""
 
 
-def mean_words(
-    weight_HK: Floats, topics: Sequence[int], n_visual_words: int
-) -> dict[int, list[float]]:
+def mean_words(weight_HK: Floats, topics: Sequence[int], n_visual_words: int) -> list[int]:
     """Return the visual words with the largest mean weight over some topics, strongest first.
 
-    They come with their weights in every region, of which the largest counts.
+    A word has a weight in every region; the largest counts.
 
     Parameters
     ----------
@@ -48,12 +46,12 @@ def mean_words(
     n_visual_words : number of visual words per region.
     """
     mean_K = weight_HK[list(topics)].astype(np.float64).mean(axis=0)
-    by_region_RW = mean_K.reshape(-1, n_visual_words)
-    words = top_ranked(by_region_RW.max(axis=0)[None], N_WORDS)[0].tolist()
-    return {word: by_region_RW[:, word].tolist() for word in words}
+    best_W = mean_K.reshape(-1, n_visual_words).max(axis=0)
+    words: list[int] = top_ranked(best_W[None], N_WORDS)[0].tolist()
+    return words
 
 
-def topic_words(fitted: "FittedScene") -> list[dict[int, list[float]]]:
+def topic_words(fitted: "FittedScene") -> list[list[int]]:
     """Return the visual words of every topic of a model, as `mean_words` does."""
     counts = fitted.damp(fitted.training_set.counts)
     scores_RK = count_correlation(_topics(fitted), [counts])
@@ -77,7 +75,7 @@ def class_topics(fitted: "FittedScene") -> list[list[int]]:
     return topics
 
 
-def class_words(fitted: "FittedScene") -> list[dict[int, list[float]]]:
+def class_words(fitted: "FittedScene") -> list[list[int]]:
     """Return the visual words of every class of a model, as `mean_words` does."""
     if not fitted.classes:
         return []

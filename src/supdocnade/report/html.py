@@ -20,9 +20,7 @@ from supdocnade.folders.tags import normalize_tag
 from supdocnade.metrics import share_interval, top_ranked
 from supdocnade.report.charts import (
     jpeg_uri,
-    line_chart,
     mosaic_uri,
-    region_chart,
     reliability_chart,
 )
 from supdocnade.report.class_words import (
@@ -107,7 +105,6 @@ def render_report(fitted: FittedScene, *, random_state: int | None = None) -> st
                 for each in describe_classes(fitted)
             ],
             topics=_topic_cards(fitted),
-            history=_history_chart(fitted),
             cover=_cover(fitted),
             n_regions=fitted.encoder.regions.n_regions,
             n_words=fitted.encoder.n_words,
@@ -257,30 +254,9 @@ def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     ]
 
 
-def _words(fitted: FittedScene, words: dict[int, list[float]]) -> list[dict[str, Any]]:
-    grids = fitted.encoder.regions.grids
-    several = len(grids) == 1 and grids[0] != (1, 1)
-    return [
-        {
-            "number": word,
-            "picture": mosaic_uri(fitted.example_patches(word)),
-            "regions": region_chart(weights, grids[0]) if several else None,
-        }
-        for word, weights in words.items()
-    ]
-
-
-def _history_chart(fitted: FittedScene) -> Markup | None:
-    losses = [each.loss for each in fitted.history.epochs]
-    if not losses:
-        return None
-    return line_chart(
-        losses,
-        title=f"The objective fell from {losses[0]:.4g} to {losses[-1]:.4g} in "
-        f"{len(losses)} epochs.",
-        x_label="epoch",
-        y_label="mean objective per photograph",
-    )
+def _words(fitted: FittedScene, words: Sequence[int]) -> list[tuple[int, str]]:
+    """Return visual words with their pictures."""
+    return [(word, mosaic_uri(fitted.example_patches(word))) for word in words]
 
 
 def _settings(fitted: FittedScene, random_state: int | None) -> list[tuple[str, str]]:

@@ -24,10 +24,8 @@ W = np.array(
 
 
 def test_weights_are_averaged_over_topics_and_the_best_region_counts():
-    found = mean_words(W, [0, 1], 3)
-    assert [(word, max(weights)) for word, weights in found.items()] == [(0, 3), (1, 2), (2, 1)]
-    assert found[0] == [1.0, 3.0]
-    assert list(mean_words(W, [0], 3)) == [1, 2, 0]
+    assert mean_words(W, [0, 1], 3) == [0, 1, 2]
+    assert mean_words(W, [0], 3) == [1, 2, 0]
 
 
 def test_the_words_of_a_class_are_those_of_its_hidden_units():
@@ -38,10 +36,8 @@ def test_the_words_of_a_class_are_those_of_its_hidden_units():
         units = torch.topk(row, 3).indices.tolist()
         weights = fitted.network.components[units, : fitted.encoder.n_features]
         by_region = weights.astype(float).mean(axis=0).reshape(4, -1)
-        first = next(iter(words))
-        assert first == by_region.max(axis=0).argmax()
+        assert words[0] == by_region.max(axis=0).argmax()
         assert len(words) == 4
-        assert len(words[first]) == 4
 
 
 @pytest.mark.parametrize("model", [("svm", "words"), ("softmax", "sigmoid")])
@@ -56,7 +52,8 @@ def test_words_of_a_topic_are_frequent_where_it_is_strong(model):
         varies = words.std(axis=1) > 0
         expected = np.zeros(len(words))
         expected[varies] = [np.corrcoef(topic, word)[0, 1] for word in words[varies]]
-        assert max(next(iter(each.values()))) == pytest.approx(expected.max())
+        of_word = expected.reshape(-1, fitted.encoder.n_words)[:, each[0]]
+        assert of_word.max() == pytest.approx(expected.max())
 
 
 PRESENT = sparse.csr_array([[1, 0, 1], [1, 1, 0], [1, 0, 0], [0, 0, 1]])
