@@ -24,20 +24,14 @@ from scipy import sparse
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import StorageError
-from supdocnade.folders.metadata import (
-    LineErrors,
-    distinct_tags,
-    parse_rows,
-    read_rows,
-    summarize_errors,
-)
+from supdocnade.folders.metadata import csv_rows, distinct_tags, parse_tags
 from supdocnade.folders.photo_folder import ImageRecord, list_folder
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import read_image_file
 from supdocnade.images.reading import content_key
 from supdocnade.runs import ProgressCallback, no_progress
 from supdocnade.storage import write_atomically
-from supdocnade.text import line_error, read_lines
+from supdocnade.text import line_error, read_lines, read_text
 
 Sizes = Mapping[str, tuple[int, ...]]
 """The classes of a data set, each with its published numbers of photographs."""
@@ -127,19 +121,15 @@ def read_labelme(
     if tags is None:
         return records
     file = _file_in(root, tags)
-    errors: LineErrors = {}
-    entries, _ = parse_rows(str(file), read_rows(file), errors)
-    if errors:
-        raise summarize_errors(errors)
     names = [f"{record.label}/{record.path.name}" for record in records]
-    known = set(names)
-    for name, entry in entries.items():
-        if name not in known:
-            raise StorageError(f"{file}, line {entry.line} names {name}, which does not exist.")
-    return [
-        replace(record, tags=entries[name].tags if name in entries else None)
-        for name, record in zip(names, records, strict=True)
-    ]
+    found: dict[str, tuple[str, ...] | None] = dict.fromkeys(names)
+    for line, row in csv_rows(str(file), read_text(file), "file"):
+        if isinstance(row, StorageError):
+            raise row
+        if row["file"] not in found:
+            raise StorageError(f"{file}, line {line} names {row['file']}, which does not exist.")
+        found[row["file"]] = parse_tags(f"{file}, line {line}", row["tags"])
+    return [replace(record, tags=found[name]) for name, record in zip(names, records, strict=True)]
 
 
 def read_uiuc_sports(
