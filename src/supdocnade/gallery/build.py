@@ -5,11 +5,10 @@ by the next one. Photographs are read again only if their size or modification t
 """
 
 import os
-import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -75,7 +74,8 @@ def build_gallery(
     """Index folders of photographs.
 
     An existing index of the same model is updated: photographs that are not in the folders are
-    dropped from it. It stays as it is if a place has no photographs or if none can be read.
+    dropped from it, and those that cannot be read again stay. It stays as it is if a place has no
+    photographs or if none can be read.
 
     Parameters
     ----------
@@ -108,7 +108,9 @@ def build_gallery(
         skipped = _add_photographs(writer, fitted, listed, options)
         if len(skipped) == len(listed):
             if is_new:
-                shutil.rmtree(target, ignore_errors=True)
+                with suppress(OSError):  # Somebody else may have put a file there.
+                    (target / LOCK).unlink()
+                    target.rmdir()
             raise StorageError(
                 f"{', '.join(map(str, places))} must hold a photograph that can be read, got none: "
                 f"{skipped[0].reason}"
@@ -154,6 +156,7 @@ class IndexWriter:
         self.kept: set[Key] = set()
         self._connection: sqlite3.Connection | None = None
         self._gone: list[tuple[int]] = []
+        self._changed: dict[Key, int] = {}
         if (folder / NAME).exists() and not start_over:
             self._connection = open_index(folder, self.model, write=True)
 
@@ -163,7 +166,7 @@ class IndexWriter:
             self._connection.close()
 
     def keep(self, listed: Listed) -> dict[str, int]:
-        """Drop all photographs but those listed with the same size and time.
+        """Drop all photographs but those listed; one with another size or time stays until `add`.
 
         Returns
         -------
@@ -177,12 +180,13 @@ class IndexWriter:
         with database_errors(self.folder):
             for row, folder, name, *stamp in self._connection.execute(query, (most,)):
                 key = folder.decode(*TEXT), name.decode(*TEXT)
-                if key in listed and listed[key][1] == tuple(stamp):
-                    self.kept.add(key)
-                    continue
-                self._gone.append((row,))
                 if key not in listed:
+                    self._gone.append((row,))
                     unlisted.append(key)
+                elif listed[key][1] == tuple(stamp):
+                    self.kept.add(key)
+                else:
+                    self._changed[key] = row
             self._connection.rollback()
         # A photograph is not dropped if it is now listed in another folder.
         still = {join_address(*key) for key in listed} if unlisted else set()
@@ -203,6 +207,7 @@ class IndexWriter:
         The probabilities of a photograph are those of all classes and then of all tags.
         """
         is_new = self._connection is None
+        self._gone += [(self._changed.pop(key),) for key in keys if key in self._changed]
         with database_errors(self.folder):
             connection = self._connection or create_index(self.folder, self.model)
             with connection:  # Commits, or rolls back after an error.

@@ -56,6 +56,31 @@ def stored(folder):
     return {path.name: path.read_bytes() for path in (folder / "scenes.index").iterdir()}
 
 
+@pytest.mark.parametrize("name", ["tow", "tow.jpg", "tow.txt", "tow.tar", "empty"])
+@pytest.mark.parametrize("before", [[], ["one"]])
+def test_a_place_without_photographs_changes_nothing(before, name, indexed):
+    files = stored(indexed)
+    done = supdocnade("index", indexed / "scenes", *(indexed / each for each in [*before, name]))
+    assert (done.code, done.out) == (1, "")
+    assert f"/{name} " in done.err
+    assert stored(indexed) == files
+
+
+def test_photographs_that_cannot_be_read_now_stay_in_an_index(indexed):
+    for name in ("one", "two"):
+        (indexed / name / "a.jpg").rename(indexed / f"{name}.jpg")
+        (indexed / name / "a.jpg").symlink_to(indexed / f"{name}.jpg")
+    command = ("index", indexed / "scenes", indexed / "one", indexed / "two")
+    (indexed / "two.jpg").rename(indexed / "unplugged.jpg")
+    (indexed / "one/b.jpg").write_bytes(photograph(3))
+    done = supdocnade(*command)
+    assert (done.code, done.out) == (1, f"3 photographs indexed in {indexed / 'scenes.index'}\n")
+    assert f"{indexed / 'two/a.jpg'} cannot be read" in done.err
+    (indexed / "unplugged.jpg").rename(indexed / "two.jpg")
+    done = supdocnade(*command)
+    assert (done.code, done.out) == (0, f"3 photographs indexed in {indexed / 'scenes.index'}\n")
+
+
 def test_an_index_is_not_replaced_by_an_empty_one(indexed):
     before = stored(indexed)
     for name in ("one", "two"):

@@ -138,6 +138,7 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
     (photos / "a.jpg").unlink()
     with pytest.raises(StorageError, match=r"photograph that can be read, got none: .*b\.jpg"):
         build_gallery(fitted, photos, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
     (photos / "b.jpg").unlink()
     with pytest.raises(StorageError, match="must hold photographs"):
         build_gallery(fitted, photos, tmp_path / "other")
