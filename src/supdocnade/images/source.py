@@ -89,6 +89,8 @@ def normalize_address(address: str | os.PathLike[str]) -> str:
     >>> normalize_address("./photos/"), normalize_address("s3://bucket/")
     ('photos', 's3://bucket')
     """
+    if not os.fspath(address):  # It would be the working directory.
+        raise StorageError("a place of photographs must have a name, got an empty one.")
     return os.fspath(address).rstrip("/") if is_remote(address) else str(Path(address))
 
 

@@ -10,12 +10,18 @@ from supdocnade.images.source import (
     PackedImage,
     absolute_address,
     is_local_file,
+    normalize_address,
     open_address,
     read_address,
     read_source,
     source_name,
     stamp_sources,
 )
+
+
+def test_an_empty_name_is_not_the_working_directory():
+    with pytest.raises(StorageError, match="must have a name"):
+        normalize_address("")
 
 
 @pytest.fixture
