@@ -313,6 +313,12 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(ProgressBars, "__call__", stop)
+        other = PartialFolder(folder / "model", "train")
+        with other.lock():
+            other.write_plan({})
+        refused = supdocnade("demo", "-o", folder)
+        assert "holds an interrupted run of supdocnade train" in refused.err
+        shutil.rmtree(other.folder)
         stopped = supdocnade("demo", "-o", folder, "--features", "sift", "--quiet")
     again = f"supdocnade demo -o '{folder}' --features sift"
     assert (stopped.code, stopped.err.splitlines()[-1]) == (130, f"stopped; resume with: {again}")

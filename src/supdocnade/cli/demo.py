@@ -79,6 +79,7 @@ def run_demo(folder: Path, features: str, options: RunOptions) -> tuple[SceneMod
     write_scenes(folder / FRESH, N_FRESH, first=N_TRAIN)
     partial = PartialFolder(folder / MODEL, "demo")
     with partial.lock():
+        partial.read_plan()  # Raises if it is the run of another command.
         partial.write_plan({})
         model = SceneModel(**SETTINGS, features=features, random_state=0)
         model.set_params(n_jobs=options.n_jobs, device=options.device)
