@@ -264,7 +264,9 @@ def test_names_that_are_long_or_not_ascii(photos):
 
 def test_an_output_that_exists(photos, tmp_path):
     assert train(photos).code == 0
-    assert "--force replaces it" in refused(train(photos))
+    for place in (tmp_path / "m", tmp_path / "missing/../m"):
+        done = supdocnade("train", photos, "-o", place, *SMALL)
+        assert refused(done) == f"error: {place} holds a model; --force replaces it."
     assert train(photos, "--force", "--seed", 1).code == 0
     (tmp_path / "m" / "thesis.txt").write_text("years of work")
     assert "contains other files, such as 'thesis.txt'; choose a new folder" in refused(

@@ -125,9 +125,9 @@ def test_a_stopped_run_is_resumed(texts, trained, tmp_path, monkeypatch):
 def test_a_model_is_replaced_only_by_force(texts, trained, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(trained[0], model)
-    done = supdocnade("topics", texts, "-o", model, *QUICK)
-    assert done.code == 1
-    assert "holds a model; --force replaces it" in done.err
+    for place in (model, tmp_path / "missing/../model"):
+        done = supdocnade("topics", texts, "-o", place, *QUICK)
+        assert (done.code, done.err) == (1, f"error: {place} holds a model; --force replaces it.\n")
     assert supdocnade("topics", texts, "-o", model, *QUICK, "--force", "-q").code == 0
 
 

@@ -48,7 +48,8 @@ def card(options: Card) -> None:
     """Print the model card of a model, or write a model that can be shared."""
     model, output = options.model, options.output
     if output is not None:
-        if output.exists() and model.exists() and output.samefile(model):
+        target = Path(os.path.realpath(output))  # See `check_target`.
+        if target.exists() and model.exists() and target.samefile(model):
             raise StorageError(f"--output must be another folder than the model, got {output}.")
         check_target(output, force=options.force)
     fitted, params = load_scene(model)

@@ -4,6 +4,7 @@ A model is a folder with the file `topics.safetensors`.
 """
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -296,8 +297,9 @@ def check_folder(folder: Path, *, force: bool) -> None:
     ----------
     force : replace a model of texts.
     """
-    if (folder / FILE).is_file():
+    target = Path(os.path.realpath(folder))  # That of "missing/../model" is an existing model.
+    if (target / FILE).is_file():
         if not force:
             raise StorageError(f"{folder} holds a model; --force replaces it.")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StorageError(f"{folder} is in the way: it is neither a model of texts nor empty.")

@@ -15,6 +15,7 @@ and the digest is compared before anything is built.
 """
 
 import json
+import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -150,11 +151,12 @@ def check_target(folder: Path, *, force: bool = True) -> None:
 
     Without `force`, it must not replace a model either.
     """
-    if not folder.exists():
+    target = Path(os.path.realpath(folder))  # That of "missing/../scenes" is an existing model.
+    if not target.exists():
         return
-    if not folder.is_dir():
+    if not target.is_dir():
         raise StorageError(f"{folder} must be a folder that a model can be written to, got a file.")
-    found = {entry.name for entry in folder.iterdir()}
+    found = {entry.name for entry in target.iterdir()}
     ours = {SCENE, DESCRIPTION, REPORT}
     # A kill leaves such files behind, which the next write removes.
     found -= {name for name in found - ours if temporary_target(name) in ours}
@@ -165,7 +167,7 @@ def check_target(folder: Path, *, force: bool = True) -> None:
             "choose a new folder."
         )
     if found:
-        load(folder / SCENE, KIND, StoredScene)
+        load(target / SCENE, KIND, StoredScene)
         if not force:
             raise StorageError(f"{folder} holds a model; --force replaces it.")
 

@@ -84,7 +84,7 @@ def test_a_model_is_replaced_with_force_alone(model, tmp_path):
 
 
 @pytest.mark.parametrize("options", [(), ("--force",), ("--force", "--strip")])
-@pytest.mark.parametrize("name", ["scenes", "link"])
+@pytest.mark.parametrize("name", ["scenes", "link", "missing/../scenes"])
 def test_a_model_is_never_replaced_by_a_copy_of_itself(name, options, model, tmp_path):
     (tmp_path / "link").symlink_to(model)
     before = contents(model)
