@@ -54,7 +54,7 @@ def mutate_folder(folder: Path, rng: Generator) -> tuple[str, dict[Path, bytes]]
 
 def _mutator(path: Path, content: bytes) -> Callable[[Path, Generator], str] | None:
     """Return the function that changes the structure of a file; None if it has none."""
-    if path.suffix in (".ids", ".counts"):
+    if path.suffix == ".ids":
         return _mutate_shard
     if content[8:9] == b"{":
         return _mutate_arrays

@@ -145,9 +145,7 @@ def train(path):
 
 def write_corpus(path):
     corpus = Corpus.create(path.parent, n_words=6)
-    corpus.append(
-        X[:3] * 0.5, labels=["a", None, "b"], tags=[["x"], None, []], keys=["1", "2", "3"]
-    )
+    corpus.append(X[:3], labels=["a", None, "b"], tags=[["x"], None, []], keys=["1", "2", "3"])
     features = ShardFeatures(np.ones((3, 2), np.float32))
     save(corpus.folder / FEATURES.format(0), FEATURES_KIND, features)
 

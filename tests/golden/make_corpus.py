@@ -18,7 +18,7 @@ def main():
     corpus.append(
         np.array([[2, 0, 1, 0], [0, 0, 0, 0]]), names=["a", "Straße"], labels=["sea", None]
     )
-    corpus.append(np.array([[0.5, 2.25, 0, 3]]), tags=[["sand", "tide"]])
+    corpus.append(np.array([[1, 2, 0, 3]]), tags=[["sand", "tide"]])
     (corpus.folder / ".lock").unlink()
 
 

@@ -18,7 +18,6 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.shards import (
     Shard,
     ShardRecord,
-    check_counts,
     check_ids,
     count_shards,
     max_open_files,
@@ -155,7 +154,7 @@ class Corpus:
 
         Parameters
         ----------
-        documents : (documents, words) sparse or dense counts, finite and not negative; or a list
+        documents : (documents, words) sparse or dense counts, whole and not negative; or a list
             of arrays of word ids, one array per document, in any order.
         names : names of the documents, None where unknown.
         labels : their classes, None where unknown.
@@ -163,11 +162,11 @@ class Corpus:
         keys : digests that are equal for copies of a document, None where unknown.
         """
         if isinstance(documents, list | tuple):
-            tokens = _tokens_from_ids(documents, self.n_words)
+            ids_N, offsets_B1 = _tokens_from_ids(documents, self.n_words)
         else:
-            tokens = _tokens_from_matrix(documents, self.n_words)
+            ids_N, offsets_B1 = _tokens_from_matrix(documents, self.n_words)
         given = {"names": names, "labels": labels, "tags": tags, "keys": keys}
-        records = _check_records(given, n_documents=len(tokens[1]) - 1)
+        records = _check_records(given, n_documents=len(offsets_B1) - 1)
         number = len(self.shards)
         with lock_folder(self.folder):
             if shard_path(self.folder, number).exists():
@@ -175,14 +174,13 @@ class Corpus:
                     f"{self.folder} has changed since it was opened; open it again to append."
                 )
             try:
-                shard = write_shard(self.folder, number, tokens, records)
+                shard = write_shard(self.folder, number, ids_N, offsets_B1, records)
             except BaseException:
                 if not shard_path(self.folder, number).exists():
                     remove_shard(self.folder, number)
                 raise
         self.shards.append(shard)
-        for cached in ("_offsets", "fractional"):
-            self.__dict__.pop(cached, None)
+        self.__dict__.pop("_offsets", None)
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -213,11 +211,6 @@ class Corpus:
     def encoder(self) -> str | None:
         """Fingerprint of the encoder that made the words, if it was given."""
         return self._record.encoder
-
-    @cached_property
-    def fractional(self) -> bool:
-        """True if any count is not a whole number."""
-        return any("counts" in shard.checksums for shard in self.shards)
 
     @property
     def names(self) -> list[str | None]:
@@ -284,13 +277,11 @@ class Corpus:
         return (self._matrix(each) for each in rows)
 
     def _matrix(self, rows_B: NDArray[np.int64]) -> sparse.csr_array:
-        ids_N, counts_N = self.read_tokens(rows_B)
+        ids_N = self.read_tokens(rows_B)
         length_B = self.length_B[rows_B]
         ends_B = np.cumsum(length_B)
         bounds = run_bounds(ids_N, ends_B - length_B)
         data = np.diff(np.append(bounds, len(ids_N))).astype(np.float64)
-        if counts_N is not None:
-            data = np.where(counts_N[bounds] > 0, counts_N[bounds], data)
         indptr = np.searchsorted(bounds, np.concatenate([[0], ends_B]))
         matrix = sparse.csr_array((data, ids_N[bounds], indptr), shape=(len(rows_B), self.n_words))
         if not matrix.has_sorted_indices:
@@ -300,25 +291,15 @@ class Corpus:
             )
         return matrix
 
-    def read_tokens(
-        self, rows_B: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64] | None]:
-        """Return the tokens of documents, one document after the other.
-
-        Returns
-        -------
-        ids : sorted within a document.
-        counts : the count that each token is a part of, 0 in shards whose counts are all whole;
-            None if all counts of the corpus are whole.
-        """
+    def read_tokens(self, rows_B: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the word ids of documents, one document after the other, sorted within each."""
         all_lengths, all_starts, first_S = self._offsets
         length_B, start_B = all_lengths[rows_B], all_starts[rows_B]
         shard_B = np.searchsorted(first_S, rows_B, "right") - 1
         ends_B = np.cumsum(length_B)
         ids_N = np.empty(int(length_B.sum()), np.int32)
-        counts_N = np.zeros(len(ids_N)) if self.fractional else None
         if not len(ids_N):
-            return ids_N, counts_N
+            return ids_N
         # Consecutive documents are read at once, in the order of the files.
         cuts = np.flatnonzero((np.diff(rows_B) != 1) | (np.diff(shard_B) != 0)) + 1
         first_R, last_R = np.append(0, cuts), np.append(cuts, len(rows_B)) - 1
@@ -330,16 +311,11 @@ class Corpus:
             strict=True,
         )
         for number, source, first, last in sorted(runs):
-            shard = self.shards[number]
-            self._open(shard, "ids").read_into(ids_N[first:last], source)
-            if counts_N is not None and "counts" in shard.checksums:
-                self._open(shard, "counts").read_into(counts_N[first:last], source)
-                check_counts(shard.path("counts"), counts_N[first:last])
-        if ids_N.size and not (ids_N.min() >= 0 and ids_N.max() < self.n_words):
+            self._open(self.shards[number]).read_into(ids_N[first:last], source)
+        if not (ids_N.min() >= 0 and ids_N.max() < self.n_words):
             for number, length, end in zip(shard_B, length_B, ends_B, strict=True):
-                path = self.shards[number].path("ids")
-                check_ids(path, ids_N[end - length : end], self.n_words)
-        return ids_N, counts_N
+                check_ids(self.shards[number].path, ids_N[end - length : end], self.n_words)
+        return ids_N
 
     @cached_property
     def _offsets(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -353,8 +329,8 @@ class Corpus:
         )
 
 
-Tokens = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64] | None]
-"""Ids, the offsets of documents, and the count that each token is a part of."""
+Tokens = tuple[NDArray[np.int32], NDArray[np.int64]]
+"""Ids, and the offsets of documents."""
 
 
 def _tokens_from_matrix(documents: Any, n_words: int) -> Tokens:
@@ -362,10 +338,10 @@ def _tokens_from_matrix(documents: Any, n_words: int) -> Tokens:
     if matrix.shape[1] != n_words:
         raise InvalidArgument(f"documents must have {n_words} columns, got {matrix.shape[1]}.")
     repeats, weight = split_counts("documents", matrix.data)
+    if weight is not None:
+        raise InvalidArgument("documents of a corpus must have whole counts, got fractions.")
     ends = np.concatenate([[0], np.cumsum(repeats)])
-    ids_N = np.repeat(matrix.indices.astype(np.int32), repeats)
-    counts_N = None if weight is None else np.repeat(matrix.data, repeats)
-    return ids_N, ends[matrix.indptr].astype(np.int64), counts_N
+    return np.repeat(matrix.indices.astype(np.int32), repeats), ends[matrix.indptr]
 
 
 def _tokens_from_ids(documents: Sequence[Any], n_words: int) -> Tokens:
@@ -386,7 +362,7 @@ def _tokens_from_ids(documents: Sequence[Any], n_words: int) -> Tokens:
                 f"got {ids.min()} .. {ids.max()} for number {number}."
             )
         parts.append(np.sort(ids).astype(np.int32))
-    return np.concatenate(parts), np.cumsum([0, *map(len, parts[1:])]), None
+    return np.concatenate(parts), np.cumsum([0, *map(len, parts[1:])])
 
 
 def _check_records(given: dict[str, Any], n_documents: int) -> dict[str, list[Any]]:

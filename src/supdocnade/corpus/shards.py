@@ -1,7 +1,7 @@
-"""Shards of a corpus on disk: token ids, counts, and a record of everything else.
+"""Shards of a corpus on disk: token ids, and a record of everything else.
 
-Ids and counts are read in part, so they are plain files of little-endian numbers, which
-`numpy.fromfile` reads. The record is written last: a shard exists if its record does.
+Ids are read in part, so they are a plain file of little-endian numbers, which `numpy.fromfile`
+reads. The record is written last: a shard exists if its record does.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from supdocnade.schema import array, from_file, save
 from supdocnade.storage import digest, load_arrays
 
 KIND = "CorpusShard"
-TYPES: dict[str, Any] = {"ids": np.dtype("<i4"), "counts": np.dtype("<f8")}
+ID = np.dtype("<i4")
 
 MAX_READ = 2**24
 """Bytes that are read at a time on systems without `preadv`."""
@@ -34,11 +34,9 @@ MAX_OPEN_FILES = 4096
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShardRecord:
-    """What is known of the documents of a shard, and the checksums of its files."""
+    """What is known of the documents of a shard, and the checksum of its ids."""
 
     ids: str
-    counts: str | None
-    """None if all counts are whole."""
     offsets_B1: NDArray[np.int64] = array("O", np.int64)
     """Where documents begin and where the last one ends, (documents + 1,)."""
     names: list[str | None] = array("B")
@@ -105,22 +103,21 @@ def max_open_files() -> int:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A shard of a corpus; its ids and counts are read on demand."""
+    """A shard of a corpus; its ids are read on demand."""
 
     folder: Path
     number: int
     offsets_B1: NDArray[np.int64]
-    checksums: dict[str, str]
-    """Of `ids`, and of `counts` if some are fractions."""
+    checksum: str
+    """Of the ids."""
     digest: str
     """Digest of the record."""
 
     @classmethod
     def load(cls, folder: Path, number: int) -> "Shard":
-        """Return a shard whose record is read and whose files have the right sizes."""
+        """Return a shard whose record is read and whose ids have the right size."""
         shard, _ = cls._read(folder, number)
-        for part in shard.checksums:
-            shard._check(part)
+        shard._check()
         return shard
 
     @classmethod
@@ -128,11 +125,8 @@ class Shard:
         path = shard_path(folder, number)
         arrays, description = load_arrays(path)
         record = from_file(KIND, ShardRecord, arrays, description, str(path))
-        checksums = {"ids": record.ids}
-        if record.counts is not None:
-            checksums["counts"] = record.counts
         found = digest(arrays, json.dumps(description))
-        return cls(folder, number, record.offsets_B1, checksums, found), record
+        return cls(folder, number, record.offsets_B1, record.ids, found), record
 
     def __len__(self) -> int:
         """The number of documents."""
@@ -143,9 +137,10 @@ class Shard:
         """The number of tokens of all documents."""
         return int(self.offsets_B1[-1])
 
-    def path(self, part: str) -> Path:
-        """Return the path of one of the files."""
-        return shard_path(self.folder, self.number, part)
+    @property
+    def path(self) -> Path:
+        """Path of the ids."""
+        return shard_path(self.folder, self.number, "ids")
 
     def record(self) -> ShardRecord:
         """Return the names, labels, tags and keys of the documents."""
@@ -154,14 +149,14 @@ class Shard:
             raise StorageError(f"{shard_path(self.folder, self.number)} has changed.")
         return record
 
-    def open(self, part: str) -> OpenFile:
-        """Open one of the files for reading."""
-        self._check(part)
-        return OpenFile(str(self.path(part)))
+    def open(self) -> OpenFile:
+        """Open the ids for reading."""
+        self._check()
+        return OpenFile(str(self.path))
 
-    def _check(self, part: str) -> None:
+    def _check(self) -> None:
         """Raise `StorageError` unless a regular file of the right size exists."""
-        path, expected = self.path(part), self.n_tokens * TYPES[part].itemsize
+        path, expected = self.path, self.n_tokens * ID.itemsize
         try:
             found = os.stat(path)
         except OSError as error:
@@ -173,43 +168,24 @@ class Shard:
                 f"{path} is damaged: it has {found.st_size} bytes, expected {expected}."
             )
 
-    def read(self, part: str, first: int, last: int) -> NDArray[Any]:
-        """Return some values of a file."""
-        values: NDArray[Any] = np.empty(last - first, TYPES[part])
-        self.open(part).read_into(values, first)
-        return values
-
     def verify(self, n_words: int) -> None:
         """Raise `StorageError` unless every byte is as written and the contents are consistent."""
         self.record()
-        for part, expected in self.checksums.items():
-            self._check(part)
-            with open(self.path(part), "rb") as file:
-                if hashlib.file_digest(file, _new_digest).hexdigest() != expected:
-                    raise StorageError(
-                        f"{self.path(part)} is damaged: its contents are not those that were "
-                        "written."
-                    )
-        offsets = self.offsets_B1
+        self._check()
+        with open(self.path, "rb") as file:
+            if hashlib.file_digest(file, _new_digest).hexdigest() != self.checksum:
+                raise StorageError(
+                    f"{self.path} is damaged: its contents are not those that were written."
+                )
+        offsets, ids = self.offsets_B1, self.open()
         for rows in split_blocks(np.diff(offsets), BLOCK_TOKENS):
             first, last = int(offsets[rows[0]]), int(offsets[rows[-1] + 1])
-            ids_N, starts = self.read("ids", first, last), offsets[rows[0] : rows[-1] + 1] - first
-            check_ids(self.path("ids"), ids_N, n_words)
+            ids_N, starts = np.empty(last - first, ID), offsets[rows[0] : rows[-1] + 1] - first
+            ids.read_into(ids_N, first)
+            check_ids(self.path, ids_N, n_words)
             bounds = run_bounds(ids_N, starts)
             if (np.diff(ids_N[bounds]) < 0)[~np.isin(bounds[1:], starts)].any():
-                raise StorageError(
-                    f"{self.path('ids')} is damaged: ids must rise within a document."
-                )
-            if "counts" in self.checksums:
-                self._verify_counts(self.read("counts", first, last), bounds)
-
-    def _verify_counts(self, counts_N: NDArray[np.float64], bounds: NDArray[np.int64]) -> None:
-        path = self.path("counts")
-        check_counts(path, counts_N)
-        repeats = np.diff(np.append(bounds, len(counts_N)))
-        counts = counts_N[bounds]
-        if (np.ceil(counts) != repeats).any() or (np.repeat(counts, repeats) != counts_N).any():
-            raise StorageError(f"{path} is damaged: a count x must have ceil(x) tokens.")
+                raise StorageError(f"{self.path} is damaged: ids must rise within a document.")
 
 
 def shard_path(folder: Path, number: int, part: str = "safetensors") -> Path:
@@ -220,33 +196,28 @@ def shard_path(folder: Path, number: int, part: str = "safetensors") -> Path:
 def write_shard(
     folder: Path,
     number: int,
-    tokens: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64] | None],
+    ids_N: NDArray[np.int32],
+    offsets_B1: NDArray[np.int64],
     documents: dict[str, Any],
 ) -> Shard:
     """Write a new shard, replacing the files of an interrupted append; return it.
 
     Parameters
     ----------
-    tokens : ids, sorted within every document; the offsets of documents; and the count that each
-        token is a part of, None if all counts are whole.
+    ids_N : sorted within every document.
     documents : their names, labels, tags and keys.
     """
-    ids_N, offsets_B1, counts_N = tokens
     remove_shard(folder, number)
-    checksums: dict[str, Any] = dict.fromkeys(TYPES)
-    parts: dict[str, NDArray[Any] | None] = {"ids": ids_N, "counts": counts_N}
-    for part, values in parts.items():
-        if values is not None:
-            content = np.ascontiguousarray(values.astype(TYPES[part], copy=False)).data
-            checksums[part] = _write(shard_path(folder, number, part), content)
-    record = ShardRecord(**checksums, offsets_B1=offsets_B1, **documents)
+    content = np.ascontiguousarray(ids_N.astype(ID, copy=False)).data
+    checksum = _write(shard_path(folder, number, "ids"), content)
+    record = ShardRecord(ids=checksum, offsets_B1=offsets_B1, **documents)
     save(shard_path(folder, number), KIND, record)
     return Shard.load(folder, number)
 
 
 def remove_shard(folder: Path, number: int) -> None:
-    """Remove all files of a shard that exist, the record first."""
-    for part in ("safetensors", *TYPES):
+    """Remove the files of a shard that exist, the record first."""
+    for part in ("safetensors", "ids"):
         with suppress(OSError):
             shard_path(folder, number, part).unlink()
 
@@ -292,12 +263,6 @@ def check_ids(path: Path, ids_N: NDArray[np.int32], n_words: int) -> None:
             f"{path} is damaged: ids must lie in 0 .. {n_words - 1}, "
             f"got {ids_N.min()} .. {ids_N.max()}."
         )
-
-
-def check_counts(path: Path, counts_N: NDArray[np.float64]) -> None:
-    """Raise `StorageError` if a count is not finite or not above 0."""
-    if not ((counts_N > 0) & np.isfinite(counts_N)).all():
-        raise StorageError(f"{path} is damaged: counts must be finite and above 0.")
 
 
 def run_bounds(ids_N: NDArray[np.int32], starts_B: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -288,11 +288,6 @@ class CorpusRows:
         """Numbers of documents and of words."""
         return len(self.rows_B), self.corpus.n_words
 
-    @property
-    def fractional(self) -> bool:
-        """Return whether some counts are fractions; damped counts are whole numbers."""
-        return self.corpus.fractional and self.damping is None
-
     def __getitem__(self, rows_B: Rows) -> "CorpusRows":
         """Return some of the documents, in the given order."""
         return replace(self, rows_B=self.rows_B[rows_B])
@@ -310,19 +305,12 @@ class CorpusRows:
         parts = (self[part].load().sum(axis=1) for part in split_blocks(length_B, BLOCK_TOKENS))
         return np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
 
-    def tokens(self, rows_B: Rows) -> Tokens:
-        """Return the words of some documents."""
-        if self.damping is not None:
-            counts = self[rows_B].load()
-            ids_N = np.repeat(counts.indices.astype(np.int32), counts.data.astype(np.int64))
-            return Tokens(ids_N, None)
-        ids_N, counts_N = self.corpus.read_tokens(self.rows_B[rows_B])
-        if counts_N is None:
-            return Tokens(ids_N, None)
-        weight_N, stored_N = np.ones(len(ids_N), np.float32), counts_N != 0
-        counts = counts_N[stored_N]
-        weight_N[stored_N] = (counts / np.ceil(counts)).astype(np.float32)
-        return Tokens(ids_N, weight_N)
+    def read_tokens(self, rows_B: Rows) -> NDArray[np.int32]:
+        """Return the word ids of some documents."""
+        if self.damping is None:
+            return self.corpus.read_tokens(self.rows_B[rows_B])
+        counts = self[rows_B].load()
+        return np.repeat(counts.indices.astype(np.int32), counts.data.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,11 +326,12 @@ class StoredTokens:
     annotations: MemoryTokens | None
     """Annotation words of these documents, with ids of the joint vocabulary."""
     weighted: bool
+    """Whether the annotations carry weights."""
 
     @classmethod
     def from_corpus(cls, words: CorpusRows, annotations: MemoryTokens | None) -> "StoredTokens":
         """Return the tokens of documents of a corpus."""
-        weighted = words.fractional or (annotations is not None and annotations.weighted)
+        weighted = annotations is not None and annotations.weighted
         return cls(words, words.corpus.fingerprint(), annotations, weighted)
 
     @cached_property
@@ -353,9 +342,8 @@ class StoredTokens:
 
     def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
         """See `TokenSource`."""
-        tokens = self.words.tokens(rows_B)
-        if self.weighted and tokens.weight_N is None:
-            tokens = tokens._replace(weight_N=np.ones(len(tokens.ids_N), np.float32))
+        ids_N = self.words.read_tokens(rows_B)
+        tokens = Tokens(ids_N, np.ones(len(ids_N), np.float32) if self.weighted else None)
         if self.annotations is not None:
             n_words_B = self.words.length_B[rows_B]
             n_tags_B = self.annotations.length_B[rows_B]

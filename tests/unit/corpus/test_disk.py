@@ -14,13 +14,13 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import lock_folder
 
 WHOLE = np.array([[2, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1], [0, 5, 0, 0]])
-PARTS = np.array([[0.5, 2.25, 0, 0], [0, 0, 0, 3]])
+MORE = np.array([[1, 3, 0, 0], [0, 0, 0, 3]])
 
 
 def fill(folder):
     corpus = Corpus.create(folder, n_words=4, encoder="sift")
     corpus.append(WHOLE, names=["a", "b", None, "Straße"], labels=["sea", None, "sea", "city"])
-    corpus.append(PARTS, tags=[["sand", "tide"], None])
+    corpus.append(MORE, tags=[["sand", "tide"], None])
     corpus.append([np.array([3, 0, 3]), np.array([], np.int8)], tags=[[], ("x",)])
     return corpus
 
@@ -30,7 +30,7 @@ def corpus(tmp_path):
     return fill(tmp_path / "corpus")
 
 
-EVERYTHING = np.vstack([WHOLE, PARTS, [[1, 0, 0, 2], [0, 0, 0, 0]]])
+EVERYTHING = np.vstack([WHOLE, MORE, [[1, 0, 0, 2], [0, 0, 0, 0]]])
 
 
 def test_documents_are_read_back(corpus):
@@ -43,7 +43,7 @@ def test_documents_are_read_back(corpus):
         assert one.tags == [None] * 4 + [["sand", "tide"], None, [], ["x"]]
         assert one.counts().toarray().tolist() == EVERYTHING.tolist()
         assert one.counts().has_canonical_format
-        assert (one.encoder, one.fractional, len(one.shards)) == ("sift", True, 3)
+        assert (one.encoder, len(one.shards)) == ("sift", 3)
         assert "8 documents over 4 words" in repr(one)
 
 
@@ -51,12 +51,10 @@ def test_files_are_as_documented(corpus):
     names = {path.name for path in corpus.folder.iterdir()} - {".lock"}
     stems = [f"shard-{n:05d}" for n in range(3)]
     assert names == {
-        "corpus.safetensors", "shard-00001.counts",
+        "corpus.safetensors",
         *(f"{stem}.{part}" for stem in stems for part in ("ids", "safetensors")),
     }  # fmt: skip
     assert np.fromfile(corpus.folder / "shard-00001.ids", "<i4").tolist() == [0, 1, 1, 1, 3, 3, 3]
-    counts = np.fromfile(corpus.folder / "shard-00001.counts", "<f8")
-    assert counts.tolist() == [0.5, 2.25, 2.25, 2.25, 3, 3, 3]
 
 
 def test_rows_are_indexed_as_in_an_array(corpus):
@@ -80,11 +78,11 @@ def test_blocks_are_bounded_and_complete(corpus, n_tokens):
 
 
 def test_keys_are_stored_if_they_are_given(corpus):
-    corpus.append(PARTS, keys=["f00", None])
+    corpus.append(MORE, keys=["f00", None])
     for one in (corpus, Corpus.open(corpus.folder, verify=True)):
         assert one.keys == [None] * 8 + ["f00", None]
     with pytest.raises(InvalidArgument, match="keys must be a list of 2, got 1"):
-        corpus.append(PARTS, keys=["f00"])
+        corpus.append(MORE, keys=["f00"])
 
 
 def test_the_fingerprint_sees_contents_and_order(tmp_path):
@@ -97,7 +95,7 @@ def test_the_fingerprint_sees_contents_and_order(tmp_path):
 
     first, second = [[1, 0]], [[0, 1]]
     different = [
-        (first,), (second,), (first, second), (second, first), ([[1, 0], [0, 1]],), ([[0.5, 0]],),
+        (first,), (second,), (first, second), (second, first), ([[1, 0], [0, 1]],),
     ]  # fmt: skip
     assert len({fingerprint(*parts) for parts in different}) == len(different)
     assert fingerprint(first, second) == fingerprint(first, second, encoder="sift")
@@ -109,6 +107,7 @@ def test_the_fingerprint_sees_contents_and_order(tmp_path):
         (np.ones((1, 3)), {}, "documents must have 4 columns, got 3"),
         (np.array([[1, -2, 0, 0]]), {}, r"documents must not be negative, got -2"),
         (np.array([[np.nan, 0, 0, 0]]), {}, "documents must be finite"),
+        (np.array([[0.5, 0, 0, 0]]), {}, "must have whole counts, got fractions"),
         (np.array([["a"] * 4]), {}, "documents must be a matrix of numbers"),
         (np.full((1, 4), 1e12), {}, r"documents must add up to at most \d+ words, got 4e\+12"),
         (np.ones(4), {}, "documents must have two dimensions, got 1"),
@@ -175,16 +174,16 @@ def test_one_of_two_appenders_is_refused(corpus):
     other = Corpus.open(corpus.folder)
     corpus.append(WHOLE)
     with pytest.raises(StorageError, match="has changed since it was opened; open it again"):
-        other.append(PARTS)
+        other.append(MORE)
     assert other.counts().toarray().tolist() == EVERYTHING.tolist()  # Reading still works.
     with (
         lock_folder(corpus.folder),
         pytest.raises(StorageError, match="another process is writing to it"),
     ):
-        corpus.append(PARTS)
-    corpus.append(PARTS)
+        corpus.append(MORE)
+    corpus.append(MORE)
     again = Corpus.open(corpus.folder, verify=True)
-    assert again.counts().toarray().tolist() == np.vstack([EVERYTHING, WHOLE, PARTS]).tolist()
+    assert again.counts().toarray().tolist() == np.vstack([EVERYTHING, WHOLE, MORE]).tolist()
 
 
 @pytest.mark.parametrize("broken", ["_write", "save"])
@@ -196,7 +195,7 @@ def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
     with monkeypatch.context() as patch:
         patch.setattr(shards, broken, fail)
         with pytest.raises(StorageError, match="disk full"):
-            corpus.append(PARTS)
+            corpus.append(MORE)
     assert {path.name for path in corpus.folder.iterdir()} == before
     assert len(Corpus.open(corpus.folder, verify=True)) == len(corpus) == 8
     corpus.append(WHOLE)
@@ -204,11 +203,9 @@ def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
 
 
 def test_leftovers_of_a_killed_append_are_replaced(corpus):
-    for part in ("ids", "counts"):
-        (corpus.folder / f"shard-00003.{part}").write_bytes(b"half of")
+    (corpus.folder / "shard-00003.ids").write_bytes(b"half of")
     assert len(Corpus.open(corpus.folder, verify=True)) == 8
     corpus.append(WHOLE)
-    assert not (corpus.folder / "shard-00003.counts").exists()
     assert len(Corpus.open(corpus.folder, verify=True)) == 12
 
 
@@ -242,8 +239,8 @@ def test_a_corpus_of_an_earlier_version_is_read_and_appended_to(tmp_path):
     folder = tmp_path / "corpus"
     shutil.copytree(GOLDEN / "corpus_format_4", folder)
     corpus = Corpus.open(folder, encoder="sift", verify=True)
-    assert corpus.fingerprint() == "eaec614cc8c54d5ffd3b7d00a1e9be64"
-    counts = [[2, 0, 1, 0], [0, 0, 0, 0], [0.5, 2.25, 0, 3]]
+    assert corpus.fingerprint() == "c5c381cc3c8757989378a021ba0cb2f6"
+    counts = [[2, 0, 1, 0], [0, 0, 0, 0], [1, 2, 0, 3]]
     assert corpus.counts().toarray().tolist() == counts
     assert corpus.names == ["a", "Straße", None]
     assert corpus.labels == ["sea", None, None]
@@ -265,7 +262,7 @@ def test_files_are_read_without_positional_reads(corpus, monkeypatch):
 
 def test_a_truncated_file_is_refused_while_it_is_read(corpus):
     assert corpus.counts([0]).toarray().tolist() == [[2, 0, 1, 0]]
-    path = corpus.shards[0].path("ids")
+    path = corpus.shards[0].path
     os.truncate(path, path.stat().st_size - 4)
     with pytest.raises(StorageError, match=r"shard-00000.ids is damaged: it was truncated"):
         corpus.counts([3])

@@ -45,22 +45,18 @@ def store(folder, matrix, labels=None, n_shards=4):
     return Corpus.open(folder)
 
 
-def whole_and_fractional(scenes):
-    rng = np.random.default_rng(0)
+def some_counts(scenes):
     counts = sparse.csr_array(scenes.counts, dtype=np.float64)
     counts[[3]] = 0  # A document without words.
     counts.eliminate_zeros()
-    parts = counts.copy()
-    half = parts.indptr[N // 2]  # Some shards have whole counts alone.
-    parts.data[:half] *= rng.random(half) * 1.7
-    return {"whole": counts, "fractional": parts}
+    return counts
 
 
-@pytest.fixture(scope="module", params=["whole", "fractional"])
-def X(request, scenes):
+@pytest.fixture(scope="module")
+def X(scenes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sparse.SparseEfficiencyWarning)
-        return whole_and_fractional(scenes)[request.param]
+        return some_counts(scenes)
 
 
 @pytest.fixture(scope="module")
