@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,7 @@ PARAMETERS = {"random_state": "seed", "on_error": "skip_unreadable"}
 
 def train(options: Train) -> None:
     """Train a model, write it, and print what it learned."""
-    with share_training() as first:
+    with training_processes() as first:
         if not first:
             return
         model, seconds = train_model(options)
@@ -69,13 +68,6 @@ def train(options: Train) -> None:
         print_json(model_to_dict(model, options.output, seconds))
     elif not options.quiet:
         print_summary(model, options.output)
-
-
-def share_training() -> AbstractContextManager[bool]:
-    """Return a block that is True in the first of the processes of torchrun."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return nullcontext(True)
-    return training_processes()
 
 
 def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
