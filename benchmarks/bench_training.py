@@ -39,8 +39,7 @@ def make_network(corpus: Documents) -> SupDocNADENetwork:
         n_visual_words=corpus.n_visual_words, n_topics=N_TOPICS, n_classes=N_CLASSES
     )
     network = SupDocNADENetwork(config, random_tree(config, 0))
-    network.initialize(corpus.word_counts(), 0)
-    network.initialize_classes(corpus.class_counts())
+    network.initialize(corpus, 0)
     return network
 
 

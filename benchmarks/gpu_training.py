@@ -40,8 +40,7 @@ def trainer(
         n_classes=15,
     )
     network = SupDocNADENetwork(config, random_tree(config, seed))
-    network.initialize(corpus.word_counts(), seed)
-    network.initialize_classes(corpus.class_counts())
+    network.initialize(corpus, seed)
     network.to(device)
     settings = TrainerConfig(
         generative_weight=0.01, annotation_weight=30.0, max_epochs=max_epochs, seed=seed

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from supdocnade.corpus import Documents
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
-from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
+from supdocnade.model.network import make_network, random_tree
 
 
 def scene_corpus(
@@ -51,18 +51,12 @@ def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **
         **options,
     }
     if supervised:
-        several = corpus.label_BC is not None
-        output = "sigmoid" if several else "softmax"
+        output = "softmax" if corpus.label_BC is None else "sigmoid"
         config = SupDocNADEConfig(**shape, n_classes=corpus.n_classes, class_output=output)
-        network = SupDocNADENetwork(config, random_tree(config, seed))
-        counts = corpus.label_counts() if several else (corpus.class_counts(),)
-        network.initialize_classes(*counts)
     else:
         config = DocNADEConfig(**shape)
-        network = DocNADENetwork(config, random_tree(config, seed))
-    network.initialize(corpus.word_counts(), seed)
-    if config.n_tag_outputs:
-        network.initialize_tags(*corpus.tag_counts())
+    network = make_network(config, random_tree(config, seed))
+    network.initialize(corpus, seed)
     return network
 
 

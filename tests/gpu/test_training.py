@@ -75,9 +75,7 @@ def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 
         class_output="softmax" if corpus.label_BC is None else "sigmoid",
     )
     network = SupDocNADENetwork(config, random_tree(config, seed))
-    network.initialize(corpus.word_counts(), seed)
-    several = corpus.label_BC is not None
-    network.initialize_classes(*(corpus.label_counts() if several else (corpus.class_counts(),)))
+    network.initialize(corpus, seed)
     network.to(device)
     checkpoint, class_weight = (options.pop(name, None) for name in ("checkpoint", "class_weight"))
     settings = {"generative_weight": 0.05, "annotation_weight": 4.0, "learning_rate": 3e-3}

@@ -22,7 +22,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear, log_softmax, logsigmoid
 
-from supdocnade.checks import check_shape
+from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.contract import (
     DocumentBatch,
@@ -105,12 +105,12 @@ class DocNADENetwork(nn.Module):
         return Parameters(self.word_embedding, self.hidden_bias, self.node_weight, self.node_bias)
 
     @torch.no_grad()
-    def initialize(self, word_counts_K: NDArray[np.float64], seed: int) -> None:
-        """Draw small W, V and G, and set b so that the network starts as the unigram model.
+    def initialize(self, documents: Documents, seed: int) -> None:
+        """Draw small W, V and G; words, and logistic outputs, start with their frequencies.
 
         Parameters
         ----------
-        word_counts_K : count of every word in the training corpus.
+        documents : on which the network will be trained.
         """
         scale, generator = self.config.init_scale, named_generator(seed, "init")
         for table in (self.word_embedding, self.node_weight):
@@ -121,21 +121,11 @@ class DocNADENetwork(nn.Module):
             drawn = generator.normal(0.0, scale, tuple(self.global_weight.shape))
             self.global_weight.copy_(torch.from_numpy(drawn))
         self.hidden_bias.zero_()
-        self.node_bias.copy_(torch.from_numpy(self.output.unigram_bias(word_counts_K)))
-
-    @torch.no_grad()
-    def initialize_tags(
-        self, present_A: NDArray[np.float64], absent_A: NDArray[np.float64]
-    ) -> None:
-        """Set T to zero and e to log odds, so that p(a | v) starts as the frequency of a.
-
-        Parameters
-        ----------
-        present_A, absent_A : weighted numbers of training documents with and without each tag.
-        """
-        check_shape("present", present_A.shape, (self.config.n_tag_outputs,))
-        self.tag_weight.zero_()
-        self.tag_bias.copy_(torch.from_numpy(np.log((present_A + 0.5) / (absent_A + 0.5))))
+        bias_T = self.output.unigram_bias(documents.word_counts())
+        self.node_bias.copy_(torch.from_numpy(bias_T))
+        if self.config.n_tag_outputs:
+            self.tag_weight.zero_()
+            self.tag_bias.copy_(_log_odds(*documents.tag_counts()))
 
     def document_bias(self, batch: DocumentBatch) -> Tensor:
         """Return c, (H,), or with global features c + G f of every document, (B, H)."""
@@ -297,26 +287,20 @@ class SupDocNADENetwork(DocNADENetwork):
         return None if self.config.class_input == "all" else self.config.n_visual_words
 
     @torch.no_grad()
-    def initialize_classes(
-        self, class_counts_C: NDArray[np.float64], absent_C: NDArray[np.float64] | None = None
-    ) -> None:
-        """Set U to zero and d to log frequencies, so that p(y | v) starts as the class prior.
+    def initialize(self, documents: Documents, seed: int) -> None:
+        """Draw small W, V and G; p(y | v) starts as the class prior.
 
         Parameters
         ----------
-        class_counts_C : weighted numbers of training documents of each class.
-        absent_C : those of documents without each label, where documents have several; d are then
-            log odds.
+        documents : on which the network will be trained.
         """
-        check_shape("class_counts", class_counts_C.shape, (self.config.n_classes,))
-        if absent_C is not None:
-            self.label_weight.zero_()
-            odds_C = (class_counts_C + 0.5) / (absent_C + 0.5)
-            self.label_bias.copy_(torch.from_numpy(np.log(odds_C)))
-            return
-        frequency = (class_counts_C + 0.5) / (class_counts_C + 0.5).sum()
+        super().initialize(documents, seed)
         self.label_weight.zero_()
-        self.label_bias.copy_(torch.from_numpy(np.log(frequency)))
+        if self.config.class_output == "sigmoid":
+            self.label_bias.copy_(_log_odds(*documents.label_counts()))
+        else:
+            smoothed_C = documents.class_counts() + 0.5
+            self.label_bias.copy_(torch.from_numpy(np.log(smoothed_C / smoothed_C.sum())))
 
     def class_logits(self, summary_BH: Tensor) -> Tensor:
         """Return d + U g(summary), (B, C)."""
@@ -349,12 +333,25 @@ class SupDocNADENetwork(DocNADENetwork):
         return log_p_BC.gather(1, labels_B[:, None])[:, 0] - terms.nll_B
 
 
+def _log_odds(present_A: NDArray[np.float64], absent_A: NDArray[np.float64]) -> Tensor:
+    """Return the log odds of outputs, given numbers of documents with and without each."""
+    return torch.from_numpy(np.log((present_A + 0.5) / (absent_A + 0.5)))
+
+
+def make_network(
+    config: DocNADEConfig, tree: WordTree | None, *, backend: str = "auto"
+) -> DocNADENetwork:
+    """Return a network of the kind of its configuration, not initialised."""
+    if isinstance(config, SupDocNADEConfig):
+        return SupDocNADENetwork(config, tree, backend=backend)
+    return DocNADENetwork(config, tree, backend=backend)
+
+
 @one_torch_thread()
 @torch.no_grad()
 def network_from_arrays(arrays: NetworkArrays, *, backend: str = "auto") -> DocNADENetwork:
     """Return a network with a copy of the parameters in `arrays`."""
-    kind = SupDocNADENetwork if isinstance(arrays.config, SupDocNADEConfig) else DocNADENetwork
-    network: DocNADENetwork = kind(arrays.config, arrays.tree, backend=backend)  # type: ignore[arg-type]
+    network = make_network(arrays.config, arrays.tree, backend=backend)
     for name, parameter in network.named_parameters():
         parameter.copy_(torch.from_numpy(arrays[name]))
     return network

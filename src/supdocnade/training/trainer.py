@@ -22,8 +22,8 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL, own_trainer
-from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
-from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
+from supdocnade.model.config import DocNADEConfig
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, make_network, random_tree
 from supdocnade.runs import DEVICES, ProgressCallback, RunOptions, no_progress
 from supdocnade.seeding import named_generator, token_order
 from supdocnade.threads import limit_threads, one_torch_thread
@@ -118,18 +118,8 @@ def new_network(
     tree = random_tree(config, seed)
     if tree is not None and training.tree == "clustered":
         tree = clustered_tree(documents, seed)
-    network: DocNADENetwork
-    if isinstance(config, SupDocNADEConfig):
-        network = SupDocNADENetwork(config, tree, backend=backend)
-        several = documents.label_BC is not None
-        network.initialize_classes(
-            *(documents.label_counts() if several else (documents.class_counts(),))
-        )
-    else:
-        network = DocNADENetwork(config, tree, backend=backend)
-    network.initialize(documents.word_counts(), seed)
-    if config.n_tag_outputs:
-        network.initialize_tags(*documents.tag_counts())
+    network = make_network(config, tree, backend=backend)
+    network.initialize(documents, seed)
     return network
 
 

@@ -60,7 +60,7 @@ def make_case(n_global_features=0, n_tags=0, several_labels=False):
         class_output="sigmoid" if several_labels else "softmax",
     )
     network = SupDocNADENetwork(config, random_tree(config, 0))
-    network.initialize(corpus.word_counts(), 0)
+    network.initialize(corpus, 0)
     return corpus, network
 
 

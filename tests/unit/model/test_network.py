@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
@@ -22,6 +23,14 @@ def make_network(output="tree", activation="relu", *, seed=0, **options):
         for parameter in network.parameters():
             parameter.normal_(0, 0.5, generator=generator)
     return network
+
+
+PRESENT = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0]])
+
+
+def four_documents(**options):
+    """Four documents without words."""
+    return Documents.from_counts(np.zeros((4, 5)), n_classes=3, **options)
 
 
 def make_batch(documents, **options):
@@ -105,7 +114,7 @@ def test_several_labels_have_logistic_outputs():
         network.label_bias + network.representation(batch) @ network.label_weight.T
     )
     torch.testing.assert_close(network.class_log_prob(batch).exp(), expected)
-    network.initialize_classes(np.array([0.0, 1, 3]), np.array([4.0, 3, 1]))
+    network.initialize(four_documents(annotations=0 * PRESENT, labels=PRESENT), 0)
     frequency = network.class_log_prob(batch).exp()
     torch.testing.assert_close(frequency[1], torch.tensor([0.1, 0.3, 0.7]).double())
     with pytest.raises(InvalidArgument, match="class_output must be one of 'softmax', 'sigmoid'"):
@@ -141,8 +150,8 @@ def test_a_fresh_network_is_the_unigram_and_the_class_prior(output):
     )
     network = SupDocNADENetwork(config, random_tree(config, 1))
     counts = np.random.default_rng(0).integers(0, 9, 20).astype(float)
-    network.initialize(counts, seed=1)
-    network.initialize_classes(np.array([1, 2, 7]))
+    bags, labels = np.vstack([counts, np.zeros((9, 20))]), np.repeat([0, 1, 2], [1, 2, 7])
+    network.initialize(Documents.from_counts(bags, labels=labels, n_classes=3), seed=1)
     batch = make_batch([[], [3, 3]])
     unigram = np.log((counts + 0.5) / (counts + 0.5).sum())
     prior = np.log((np.array([1, 2, 7]) + 0.5) / 11.5)
@@ -156,7 +165,7 @@ def test_initial_weights_follow_from_the_seed():
     for seed in (3, 3, 4):
         config = DocNADEConfig(n_visual_words=9, n_topics=5)
         networks.append(DocNADENetwork(config, random_tree(config, seed)))
-        networks[-1].initialize(np.ones(9), seed)
+        networks[-1].initialize(Documents.from_counts(np.ones((1, 9))), seed)
     same, other = networks[1], networks[2]
     assert torch.equal(networks[0].word_embedding, same.word_embedding)
     assert not torch.equal(networks[0].word_embedding, other.word_embedding)
@@ -244,6 +253,6 @@ def test_annotations_with_logistic_outputs():
     torch.testing.assert_close(raw.exp(), expected)
     shares = network.annotation_log_prob(batch).exp()
     torch.testing.assert_close(shares, expected / expected.sum(dim=1, keepdim=True))
-    network.initialize_tags(np.array([0.0, 1, 3]), np.array([4.0, 3, 1]))
+    network.initialize(four_documents(annotations=PRESENT, annotations_are_words=False), 0)
     frequency = network.annotation_log_prob(batch, normalize=False).exp()
     torch.testing.assert_close(frequency[1], torch.tensor([0.1, 0.3, 0.7]).double())

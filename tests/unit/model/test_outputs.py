@@ -7,6 +7,7 @@ from scipy import sparse
 from tests.unit.model.test_network import make_batch
 from torch.nn.functional import linear, log_softmax
 
+from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.inference import annotation_log_proba, topic_features
@@ -27,7 +28,7 @@ class PlainSoftmax(WordOutput):
 def make_network(output, activation="relu"):
     shape = {"n_visual_words": 5, "n_annotation_words": 3, "n_topics": 4}
     network = DocNADENetwork(DocNADEConfig(**shape, output=output, activation=activation))
-    network.initialize(np.arange(8.0), 0)
+    network.initialize(Documents.from_counts([np.arange(8)]), 0)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in network.parameters():
