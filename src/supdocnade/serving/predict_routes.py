@@ -3,6 +3,7 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -22,13 +23,13 @@ from supdocnade.serving.schemas import (
     TopicShare,
 )
 from supdocnade.serving.service import (
-    ExplainResult,
-    ImageRequest,
-    ImageResult,
-    PredictResult,
+    Explained,
     Service,
+    explain_images,
+    predict_images,
+    preview_images,
 )
-from supdocnade.serving.uploads import FIELD, read_images
+from supdocnade.serving.uploads import FIELD, NamedImage, read_images
 
 N_COLOURS, N_TOPICS = 65, 5
 MAX_TAGS, MAX_SIMILAR = 1000, 200
@@ -98,14 +99,12 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
         """
         with service.memory.reservation() as reserve:
             images = await read_images(request, service.settings, reserve)
-            results = await service.process(request, _predict_requests(images))
+            results = await service.process(request, images, predict_images)
         errors = _problems(results)
         predictions = [
-            PredictionOut(
-                **result.prediction.to_dict(top), number=number, key=result.prediction.key or ""
-            )
+            PredictionOut(**result[0].to_dict(top), number=number, key=result[0].key or "")
             for number, result in enumerate(results)
-            if isinstance(result, PredictResult)
+            if not isinstance(result, ApiError)
         ]
         return _json(PredictOut(predictions=predictions, errors=errors))
 
@@ -125,20 +124,20 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
         gallery = service.get_gallery()
         with service.memory.reservation() as reserve:
             images = await read_images(request, service.settings, reserve)
-            results = await service.process(request, _predict_requests(images))
+            results = await service.process(request, images, predict_images)
             errors = _problems(results)
             found = [
                 SimilarTo(
                     file=name,
                     number=number,
                     photographs=await asyncio.to_thread(
-                        describe_similar, gallery, content, result.topics_H, top
+                        describe_similar, gallery, content, result[1], top
                     ),
                 )
                 for number, ((name, content), result) in enumerate(
                     zip(images, results, strict=True)
                 )
-                if isinstance(result, PredictResult)
+                if not isinstance(result, ApiError)
             ]
         return _json(SimilarOut(similar=found, errors=errors))
 
@@ -159,15 +158,12 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
         """Show which parts of one image support its class, another class, or a tag."""
         with service.memory.reservation() as reserve:
             images = await read_images(request, service.settings, reserve)
-            name, content = _check_single(images, "explained")
-            image_request = ImageRequest(
-                name=name, content=content, explain=True, label=label, tag=tag
-            )
-            (result,) = await service.process(request, [image_request])
+            _check_single(images, "explained")
+            explain = partial(explain_images, label=label, tag=tag)
+            (result,) = await service.process(request, images, explain)
         if isinstance(result, ApiError):
             raise result
-        assert isinstance(result, ExplainResult)
-        return _json(_describe_explanation(result))
+        return _json(_describe_explanation(images[0][0], result))
 
 
 def _add_preview_route(service: Service, routes: APIRouter) -> None:
@@ -176,31 +172,23 @@ def _add_preview_route(service: Service, routes: APIRouter) -> None:
         """Show one image as a small JPEG file, for browsers that do not know its format."""
         with service.memory.reservation() as reserve:
             images = await read_images(request, service.settings, reserve)
-            name, content = _check_single(images, "shown")
-            image_request = ImageRequest(name=name, content=content, preview=True)
-            (result,) = await service.process(request, [image_request])
+            _check_single(images, "shown")
+            (result,) = await service.process(request, images, preview_images)
         if isinstance(result, ApiError):
             raise result
-        assert isinstance(result, bytes)
         return Response(result, media_type="image/jpeg")
 
 
-def _predict_requests(images: Sequence[tuple[str, bytes]]) -> list[ImageRequest]:
-    return [ImageRequest(name=name, content=content) for name, content in images]
-
-
-def _check_single(images: Sequence[tuple[str, bytes]], use: str) -> tuple[str, bytes]:
-    """Return the only image of a request, or raise an `ApiError`."""
+def _check_single(images: Sequence[NamedImage], use: str) -> None:
     if len(images) > 1:
         raise ApiError("too_many_images", f"only one image can be {use}, got {len(images)}.")
-    return images[0]
 
 
 def _json(value: Schema) -> Response:
     return Response(value.model_dump_json(), media_type="application/json")
 
 
-def _problems(results: Sequence[ImageResult]) -> list[Problem]:
+def _problems(results: Sequence[object]) -> list[Problem]:
     """Return the problems of images; raise an `ApiError` if every image has one."""
     errors = [result for result in results if isinstance(result, ApiError)]
     if len(errors) == len(results) == 1:
@@ -210,12 +198,12 @@ def _problems(results: Sequence[ImageResult]) -> list[Problem]:
     return [error.problem() for error in errors]
 
 
-def _describe_explanation(result: ExplainResult) -> ExplainOut:
-    explanation = result.explanation
+def _describe_explanation(name: str, explained: Explained) -> ExplainOut:
+    explanation, picture, limit = explained
     share_S, share_H = explanation.share_S, explanation.topic_share_H
     largest = sorted(range(len(share_H)), key=lambda topic: -abs(share_H[topic]))[:N_TOPICS]
     return ExplainOut(
-        file=result.name,
+        file=name,
         kind=explanation.kind,
         name=explanation.name,
         probability=explanation.probability,
@@ -229,8 +217,8 @@ def _describe_explanation(result: ExplainResult) -> ExplainOut:
         global_share=explanation.global_share,
         width=explanation.size[1],
         height=explanation.size[0],
-        map=b64encode(result.picture).decode("ascii"),
-        limit=result.limit,
+        map=b64encode(picture).decode("ascii"),
+        limit=limit,
         colours=COLOURS,
         topics=[TopicShare(topic=topic, share=float(share_H[topic])) for topic in largest],
     )

@@ -5,10 +5,11 @@ Requests wait in the event loop while worker threads process their images.
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,9 @@ from supdocnade.scene.corrections import CorrectionFile
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.problems import ApiError
-from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget
+from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget, NamedImage
 from supdocnade.threads import limit_threads
+from supdocnade.visual_words.encoder import ImageWords
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,111 +71,107 @@ class ServeSettings:
         return 8 * self.max_images
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageRequest:
-    """An image to predict, or to explain or to show if `explain` or `preview` is set."""
+T = TypeVar("T")
 
-    name: str
-    content: bytes
-    explain: bool = False
-    label: str | None = None
-    """The class to explain; by default the predicted one."""
-    tag: str | None = None
-    """The tag to explain instead of a class."""
-    preview: bool = False
-    """Return the image as a small JPEG file."""
+Predicted = tuple[Prediction, NDArray[np.float32]]
+"""The prediction for an image, and its topic features."""
 
+Explained = tuple[Explanation, bytes, float]
+"""The explanation of a prediction; a PNG file with (height, width) grey levels, 1 to 255 for -limit
+to limit; and limit, the largest contribution of one hundredth of the area to the score."""
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PredictResult:
-    """The prediction for an image, and its topic activations."""
-
-    prediction: Prediction
-    topics_H: NDArray[np.float32]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ExplainResult:
-    """The explanation of a prediction."""
-
-    name: str
-    explanation: Explanation
-    picture: bytes
-    """A PNG file with (height, width) grey levels 1 to 255 for -limit to limit."""
-    limit: float
-    """Largest contribution of one hundredth of the area to the score."""
-
-
-ImageResult = PredictResult | ExplainResult | bytes | ApiError
-"""The bytes are those of a preview."""
+Work = Callable[[FittedScene, Sequence[NamedImage], int], list[T | ApiError]]
+"""Returns the result, or the error, of every image; those with more pixels than the last argument
+are refused before they are decoded."""
 
 PREVIEW_SIDE, PREVIEW_QUALITY = 1024, 85
 """Longest side of a preview in pixels, and its JPEG quality."""
 
 
+def predict_images(
+    fitted: FittedScene, images: Sequence[NamedImage], max_pixels: int
+) -> list[Predicted | ApiError]:
+    """Read images one by one, and predict them together."""
+
+    def encode_image(name: str, content: bytes) -> ImageWords:
+        return fitted.encoder.encode(content, name).words
+
+    found = _for_each(encode_image, images, max_pixels)
+    read = [
+        (image, words)
+        for image, words in zip(images, found, strict=True)
+        if not isinstance(words, ApiError)
+    ]
+    topics_BH = fitted.topics_of([words for _, words in read])
+    predictions = predict_topics(fitted, [name for (name, _), _ in read], topics_BH)
+    predicted = (
+        (replace(each, key=content_key(content)), topics_H)
+        for each, ((_, content), _), topics_H in zip(predictions, read, topics_BH, strict=True)
+    )
+    return [each if isinstance(each, ApiError) else next(predicted) for each in found]
+
+
+def explain_images(
+    fitted: FittedScene,
+    images: Sequence[NamedImage],
+    max_pixels: int,
+    *,
+    label: str | None = None,
+    tag: str | None = None,
+) -> list[Explained | ApiError]:
+    """Explain the predicted class of images, or another class, or a tag."""
+
+    def explain(name: str, content: bytes) -> Explained:
+        explanation = explain_image(fitted, content, label=label, tag=tag, name=name)
+        values, limit = contribution_scale(explanation)
+        t = np.clip(values / limit, -1, 1) if limit > 0 else np.zeros_like(values)
+        return explanation, encode(np.round(128 + 127 * t).astype(np.uint8), "PNG"), limit
+
+    return _for_each(explain, images, max_pixels)
+
+
+def preview_images(
+    _: FittedScene, images: Sequence[NamedImage], max_pixels: int
+) -> list[bytes | ApiError]:
+    """Return images as small JPEG files."""
+
+    def preview(name: str, content: bytes) -> bytes:
+        return make_thumbnail(content, PREVIEW_SIDE, PREVIEW_QUALITY, name)
+
+    return _for_each(preview, images, max_pixels)
+
+
+def _for_each(
+    work: Callable[[str, bytes], T], images: Sequence[NamedImage], max_pixels: int
+) -> list[T | ApiError]:
+    """Return what a function returns for every image, or the error."""
+    results: list[T | ApiError] = []
+    for name, content in images:
+        try:
+            width, height = image_size(content, name)
+            if width * height > max_pixels:
+                raise ApiError(
+                    "too_many_pixels",
+                    f"{name} has {width} × {height} pixels, at most {max_pixels} are allowed.",
+                    file=name,
+                )
+            with image_errors(name):
+                results.append(work(name, content))
+        except UnreadableImage as error:
+            results.append(ApiError("unreadable_image", str(error), file=name))
+        except InvalidArgument as error:
+            results.append(ApiError("invalid_argument", str(error), file=name))
+        except ApiError as error:
+            results.append(error)
+    return results
+
+
 def process_images(
-    fitted: FittedScene, requests: Sequence[ImageRequest], max_pixels: int
-) -> list[ImageResult]:
-    """Return the result, or the error, of every image.
-
-    Images are read one by one, and predicted together.
-
-    Images with more than `max_pixels` are refused before they are decoded.
-    """
-    with limit_threads(1):  # There is one worker per core.
-        results: list[ImageResult | None] = []
-        names, words, keys = [], [], []
-        for request in requests:
-            try:
-                _check_size(request, max_pixels)
-                with image_errors(request.name):
-                    if request.preview:
-                        picture = make_thumbnail(
-                            request.content, PREVIEW_SIDE, PREVIEW_QUALITY, request.name
-                        )
-                        results.append(picture)
-                    elif request.explain:
-                        results.append(_explain(fitted, request))
-                    else:
-                        words.append(fitted.encoder.encode(request.content, request.name).words)
-                        names.append(request.name)
-                        keys.append(content_key(request.content))
-                        results.append(None)
-            except UnreadableImage as error:
-                results.append(ApiError("unreadable_image", str(error), file=request.name))
-            except InvalidArgument as error:
-                results.append(ApiError("invalid_argument", str(error), file=request.name))
-            except ApiError as error:
-                results.append(error)
-        topics_BH = fitted.topics_of(words)
-        predictions = predict_topics(fitted, names, topics_BH)
-        predicted = (
-            PredictResult(prediction=replace(each, key=key), topics_H=topics_H)
-            for each, key, topics_H in zip(predictions, keys, topics_BH, strict=True)
-        )
-        return [next(predicted) if result is None else result for result in results]
-
-
-def _check_size(request: ImageRequest, max_pixels: int) -> None:
-    width, height = image_size(request.content, request.name)
-    if width * height > max_pixels:
-        raise ApiError(
-            "too_many_pixels",
-            f"{request.name} has {width} × {height} pixels, at most {max_pixels} are allowed.",
-            file=request.name,
-        )
-
-
-def _explain(fitted: FittedScene, request: ImageRequest) -> ExplainResult:
-    explanation = explain_image(
-        fitted, request.content, label=request.label, tag=request.tag, name=request.name
-    )
-    values, limit = contribution_scale(explanation)
-    t = np.clip(values / limit, -1, 1) if limit > 0 else np.zeros_like(values)
-    picture = np.round(128 + 127 * t).astype(np.uint8)
-    return ExplainResult(
-        name=request.name, explanation=explanation, picture=encode(picture, "PNG"), limit=limit
-    )
+    work: Work[T], fitted: FittedScene, images: Sequence[NamedImage], max_pixels: int
+) -> list[T | ApiError]:
+    """Do some work in one thread, since there is one worker per core."""
+    with limit_threads(1):
+        return work(fitted, images, max_pixels)
 
 
 REFUSAL_SECONDS = 2.0
@@ -261,23 +259,25 @@ class Service:
     def _is_full(self) -> bool:
         return self.n_waiting > self.settings.max_waiting - self.settings.max_images
 
-    async def process(self, request: Request, images: Sequence[ImageRequest]) -> list[ImageResult]:
+    async def process(
+        self, request: Request, images: Sequence[NamedImage], work: Work[T]
+    ) -> list[T | ApiError]:
         """Return the results of all images of a request, or raise an `ApiError`.
 
         Images that wait are dropped when the client disconnects or the time limit passes.
         """
         if self.n_waiting + len(images) > self.settings.max_waiting:
             raise self._overloaded()
-        work = asyncio.create_task(self._process_batches(images))
+        results = asyncio.create_task(self._process_batches(images, work))
         disconnect = asyncio.create_task(_wait_for_disconnect(request))
         try:
             await asyncio.wait(
-                (work, disconnect),
+                (results, disconnect),
                 timeout=self.settings.seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if work.done():
-                return work.result()
+            if results.done():
+                return results.result()
             if disconnect.done():
                 raise ApiError("invalid_request", "the client disconnected.")
             raise ApiError(
@@ -287,16 +287,20 @@ class Service:
             )
         finally:
             disconnect.cancel()
-            work.cancel()
+            results.cancel()
 
-    async def _process_batches(self, images: Sequence[ImageRequest]) -> list[ImageResult]:
+    async def _process_batches(
+        self, images: Sequence[NamedImage], work: Work[T]
+    ) -> list[T | ApiError]:
         """Share the images of a request among the workers."""
         size = min(-(-len(images) // self.settings.n_workers), self.settings.max_batch)
         batches = [images[start : start + size] for start in range(0, len(images), size)]
-        found = await asyncio.gather(*map(self._process_batch, batches))
+        found = await asyncio.gather(*(self._process_batch(batch, work) for batch in batches))
         return [result for results in found for result in results]
 
-    async def _process_batch(self, images: Sequence[ImageRequest]) -> list[ImageResult]:
+    async def _process_batch(
+        self, images: Sequence[NamedImage], work: Work[T]
+    ) -> list[T | ApiError]:
         """Wait for a worker and return its results."""
         self.n_waiting += len(images)
         try:
@@ -304,11 +308,13 @@ class Service:
         finally:
             self.n_waiting -= len(images)
         start = perf_counter()
-        arguments = (self.fitted, images, self.settings.max_pixels)
-        work = asyncio.wrap_future(self._workers.submit(process_images, *arguments))
+        most = self.settings.max_pixels
+        done = asyncio.wrap_future(
+            self._workers.submit(process_images, work, self.fitted, images, most)
+        )
         # A worker cannot be interrupted: it is free when it has finished, whoever waits for it.
-        work.add_done_callback(lambda _: self._free_workers.release())
-        results = await asyncio.shield(work)
+        done.add_done_callback(lambda _: self._free_workers.release())
+        results = await asyncio.shield(done)
         seconds = perf_counter() - start
         mean = self._seconds_per_image
         self._seconds_per_image += SMOOTHING * (seconds / len(images) - mean)
@@ -329,8 +335,7 @@ class Service:
         """Predict one image, so that all code is compiled before the first request."""
         levels = np.arange(64 * 64, dtype=np.int64).reshape(64, 64) * 37 % 251
         image = encode(levels.astype(np.uint8), "PNG")
-        request = ImageRequest(name="warm-up", content=image)
-        process_images(self.fitted, [request], self.settings.max_pixels)
+        predict_images(self.fitted, [("warm-up", image)], self.settings.max_pixels)
 
 
 async def _wait_for_disconnect(request: Request) -> None:

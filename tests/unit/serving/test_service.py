@@ -111,7 +111,9 @@ def test_images_of_a_request_are_shared_among_workers(monkeypatch):
     monkeypatch.setattr(
         service_module,
         "process_images",
-        lambda fitted, images, most: sizes.append(len(images)) or work(fitted, images, most),
+        lambda task, fitted, images, most: (
+            sizes.append(len(images)) or work(task, fitted, images, most)
+        ),
     )
     with make_client(max_batch=3) as client:
         for n_images in (1, 4, 8):
