@@ -60,7 +60,7 @@ def _mutator(path: Path, content: bytes) -> Callable[[Path, Generator], str] | N
         return _mutate_arrays
     if path.suffix == ".sqlite":
         return _mutate_database
-    return _mutate_json_file if path.suffix == ".json" else None
+    return _mutate_json_file if path.suffix in (".json", ".jsonl") else None
 
 
 def mutate_bytes(path: Path, content: bytes, rng: Generator) -> str:
@@ -182,7 +182,9 @@ def _mutate_array(arrays: dict[str, Any], name: str, rng: Generator) -> str:
         other = pick(rng, sorted(arrays))
         arrays[name], arrays[other] = arrays[other], arrays[name]
         return f"exchanged with {other}"
-    elif way == 6 and array.ndim:  # All arrays of this length become shorter or longer together.
+    elif (
+        way == 6 and array.ndim and len(array)
+    ):  # All arrays of this length become shorter or longer together.
         length = len(array)
         step = int(pick(rng, (-1, 1)))
         for each in [each for each in arrays if arrays[each].shape[:1] == (length,)]:
