@@ -182,10 +182,8 @@ def _mutate_array(arrays: dict[str, Any], name: str, rng: Generator) -> str:
         other = pick(rng, sorted(arrays))
         arrays[name], arrays[other] = arrays[other], arrays[name]
         return f"exchanged with {other}"
-    elif (
-        way == 6 and array.ndim and len(array)
-    ):  # All arrays of this length become shorter or longer together.
-        length = len(array)
+    elif way == 6 and array.ndim and len(array):
+        length = len(array)  # All arrays of this length become shorter or longer together.
         step = int(pick(rng, (-1, 1)))
         for each in [each for each in arrays if arrays[each].shape[:1] == (length,)]:
             rows = np.arange(max(length + step, 0)) % max(length, 1)
