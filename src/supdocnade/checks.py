@@ -28,12 +28,9 @@ from inspect import cleandoc
 from numbers import Integral, Real
 from textwrap import fill, indent
 from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from supdocnade.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_SEED = 2**63 - 1
 
@@ -264,17 +261,3 @@ def check_seed(name: str, seed: object) -> int:
     if not 0 <= int(seed) <= MAX_SEED:
         raise InvalidArgument(f"{name} must be between 0 and 2**63 - 1, got {seed}.")
     return int(seed)
-
-
-def rises_to(last: int, ends: "NDArray[Any]") -> bool:
-    """Return True if offsets are a row of whole numbers that rise, or stay, from 0 to `last`.
-
-    Neighbours are compared, since differences of numbers from a file may overflow.
-
-    >>> import numpy as np
-    >>> rises_to(3, np.array([0, 2, 2, 3])), rises_to(3, np.array([0, 2**63 - 1, -(2**63), -1, 3]))
-    (True, False)
-    """
-    if ends.ndim != 1 or not ends.size or ends.dtype.kind not in "iu":
-        return False
-    return bool(ends[0] == 0 and ends[-1] == last and (ends[1:] >= ends[:-1]).all())

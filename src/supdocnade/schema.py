@@ -27,7 +27,7 @@ violates any of this raises a `StorageError` that names the file; a record that 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from inspect import isabstract
 from pathlib import Path
@@ -38,7 +38,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 import numpy as np
 from scipy import sparse
 
-from supdocnade.checks import check_choice, check_range, rises_to
+from supdocnade.checks import check_choice, check_range
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import (
     Arrays,
@@ -49,6 +49,7 @@ from supdocnade.storage import (
     pack_labels,
     pack_string_lists,
     pack_strings,
+    rises_to,
     save_arrays,
     unpack_bytes,
     unpack_labels,
@@ -88,6 +89,9 @@ class _Rule:
     choices: tuple[str, ...] | None = None
     axes: str | None = None
     dtype: Any = None
+    """In the file."""
+    dtype_in_memory: Any = None
+    """If it differs."""
     finite: bool = True
     is_array: bool = False
 
@@ -123,6 +127,7 @@ def array(
     axes: str | None = None,
     dtype: Any = np.float64,
     *,
+    stored_as: Any = None,
     finite: bool = True,
     default: Any = MISSING,
     **limits: float,
@@ -134,10 +139,13 @@ def array(
     axes : a letter for each axis; equal letters have equal lengths in a record. By default, the
         record checks the shape.
     dtype : type of the numbers; None allows any.
+    stored_as : type of the numbers in the file, if it differs.
     finite : whether all numbers must be finite.
     limits : as for `stored`, of every number.
     """
     rule = _Rule(limits, axes=axes, dtype=dtype, finite=finite, is_array=True)
+    if stored_as is not None:
+        rule = replace(rule, dtype=stored_as, dtype_in_memory=dtype)
     return field(default=default, metadata={"rule": rule})
 
 
@@ -381,9 +389,14 @@ class _Converter:
             if not is_optional:
                 raise InvalidArgument(f"it must have an array {key}")
             return None
+        if not self.is_reading and rule.dtype_in_memory is not None:
+            with np.errstate(over="ignore"):  # A number that is too large is not finite.
+                value = np.asarray(value, rule.dtype)
         _check_array(key, value, rule, sizes)
         if not self.is_reading:
             self.arrays[key] = value
+        elif rule.dtype_in_memory is not None:
+            value = value.astype(rule.dtype_in_memory)
         return value
 
     def _array_dict(self, key: str, value: Any, rule: _Rule) -> Arrays:

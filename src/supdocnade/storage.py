@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from supdocnade.checks import rises_to
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 
 LOCK = ".lock"
@@ -183,6 +182,20 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     if expected != digest(arrays, text):
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     return arrays, description
+
+
+def rises_to(last: int, ends: NDArray[Any]) -> bool:
+    """Return True if offsets are a row of whole numbers that rise, or stay, from 0 to `last`.
+
+    Neighbours are compared, since differences of numbers from a file may overflow.
+
+    >>> import numpy as np
+    >>> rises_to(3, np.array([0, 2, 2, 3])), rises_to(3, np.array([0, 2**63 - 1, -(2**63), -1, 3]))
+    (True, False)
+    """
+    if ends.ndim != 1 or not ends.size or ends.dtype.kind not in "iu":
+        return False
+    return bool(ends[0] == 0 and ends[-1] == last and (ends[1:] >= ends[:-1]).all())
 
 
 def pack_bytes(name: str, parts: Sequence[bytes]) -> Arrays:

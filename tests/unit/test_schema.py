@@ -40,6 +40,7 @@ class Everything:
     weight_HK: NDArray[np.float64] = array("HK")
     bias_H: NDArray[np.float64] | None = array("H", default=None)
     odd_N: NDArray[np.float64] = array("N", finite=False)
+    half_N: NDArray[np.float32] = array(dtype=np.float32, stored_as=np.float16)
     parameters: dict[str, NDArray[np.float32]] = array(dtype=np.float32)
 
     def __post_init__(self) -> None:
@@ -63,6 +64,7 @@ RECORD = Everything(
     weight_HK=np.ones((2, 4)),
     bias_H=np.zeros(2),
     odd_N=np.array([np.nan]),
+    half_N=np.array([0.5, 3], np.float32),
     parameters={"a": np.ones((1, 2), np.float32), "b": np.ones(3, np.float32)},
 )
 
@@ -82,6 +84,7 @@ def test_a_record_is_read_back(tmp_path):
     for one, other in (
         (found.inner.scale_A, RECORD.inner.scale_A),
         (found.odd_N, RECORD.odd_N),
+        (found.half_N, RECORD.half_N),
         (found.parameters["b"], RECORD.parameters["b"]),
     ):
         np.testing.assert_array_equal(one, other)
@@ -136,6 +139,7 @@ def test_descriptions_that_do_not_fit_are_refused(changes, sentence):
         ("bias_H", np.ones(3), "the length 3 of bias_H must be 2, that of axis H elsewhere"),
         ("inner/scale_A", np.ones(3), "inner/scale_A must be float32"),
         ("parameters/c", np.ones(3), "parameters/c must be float32"),
+        ("half_N", np.ones(2, np.float32), "half_N must be float16, got float32"),
         ("else", np.ones(3), "it must not hold an array 'else'"),
         ("weight_HK", None, "it must have an array weight_HK"),
     ],
@@ -153,7 +157,12 @@ def test_an_array_that_may_be_missing_is_none():
 
 
 def test_what_could_not_be_read_is_not_saved(tmp_path):
-    for name, value in (("colour", "green"), ("weight_HK", np.ones((3, 4))), ("settings", {1: 2})):
+    for name, value in (
+        ("colour", "green"),
+        ("weight_HK", np.ones((3, 4))),
+        ("settings", {1: 2}),
+        ("half_N", np.array([1e6])),
+    ):
         changed = Everything(**{**vars(RECORD), name: value})
         with pytest.raises(InvalidArgument, match=r"^this Thing cannot be saved: "):
             save(tmp_path / "thing", "Thing", changed)

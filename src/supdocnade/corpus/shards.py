@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import rises_to
 from supdocnade.corpus.tokens import BLOCK_TOKENS, split_blocks
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.schema import array, from_file, save
-from supdocnade.storage import digest, load_arrays
+from supdocnade.storage import digest, load_arrays, rises_to
 
 KIND = "CorpusShard"
 ID = np.dtype("<i4")

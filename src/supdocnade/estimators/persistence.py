@@ -241,19 +241,12 @@ def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def settings_from_file(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return the settings of an estimator with these parameters from its file."""
-    check_names(given, set(names) - RUN_OPTIONS)
+    if differing := given.keys() ^ set(names) - RUN_OPTIONS:
+        raise InvalidArgument(f"its settings lack or add {sorted(differing)}")
     seed = given["random_state"]
     if seed is not None and type(seed) is not int:
         raise InvalidArgument("random_state must be an int or null")
     return given
-
-
-def check_names(settings: Any, expected: Iterable[str]) -> None:
-    """Raise `InvalidArgument` unless stored settings are a JSON object with these names."""
-    if not isinstance(settings, dict):
-        raise InvalidArgument("its settings are not a JSON object")
-    if differing := settings.keys() ^ set(expected):
-        raise InvalidArgument(f"its settings lack or add {sorted(differing)}")
 
 
 def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:

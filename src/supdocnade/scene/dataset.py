@@ -234,7 +234,9 @@ class TrainingSet:
     """(photographs, words in regions); or `CorpusRows`, which stay on disk."""
     in_words_B: NDArray[np.bool_] = array("B", np.bool_)
     """(photographs,) True for those that the visual words were learned from."""
-    features_BF: NDArray[np.float32] | None = array("BF", np.float32, default=None)
+    features_BF: NDArray[np.float32] | None = array(
+        "BF", np.float32, stored_as=np.float16, default=None
+    )
     """(photographs, features) of whole photographs; None unless a network describes them."""
 
     def __post_init__(self) -> None:

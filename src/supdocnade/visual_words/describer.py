@@ -184,7 +184,7 @@ class NetworkDescriber(_ColorDescriber):
     """Describes the patches of images, and the images, by a pretrained network.
 
     The features of a patch are divided by their length and projected to principal components. Those
-    of the image are divided by their root mean square.
+    of the image are divided by their root mean square, and have the precision of float16.
     """
 
     name: str
@@ -227,7 +227,8 @@ class NetworkDescriber(_ColorDescriber):
             np.maximum(centres_S2 - 0.5, 0).astype(np.float32),
             norm_S,
             np.full(len(norm_S), side, np.int32),
-            image_F / _root_mean_square(image_F),
+            # Their precision in files, so that stored features are those of a new photograph.
+            (image_F / _root_mean_square(image_F)).astype(np.float16).astype(np.float32),
         )
 
     def divide_features(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Floats | None:

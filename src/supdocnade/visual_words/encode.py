@@ -38,7 +38,9 @@ class EncodedImages:
     """Digests of the contents of the images; None for those that were skipped."""
     keywords: list[list[str] | None] = array("B")
     """Keywords in the files, if they were asked for; None where there are none."""
-    global_features: NDArray[np.float32] | None = array("BF", np.float32, default=None)
+    global_features: NDArray[np.float32] | None = array(
+        "BF", np.float32, stored_as=np.float16, default=None
+    )
     """(images, features) of whole images, each row divided by its root mean square, if a network
     describes them; rows of images that were skipped are zero."""
 

@@ -27,7 +27,9 @@ class ImageWords:
 
     ids: NDArray[np.int32] = array("N", np.int32, least=0)
     """Columns of the count matrix."""
-    features_F: NDArray[np.float32] | None = array("F", np.float32, default=None)
+    features_F: NDArray[np.float32] | None = array(
+        "F", np.float32, stored_as=np.float16, default=None
+    )
     """(features,) of the whole image; None unless a network describes images."""
     key: str | None = None
     """Digest of its contents."""

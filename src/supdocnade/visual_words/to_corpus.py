@@ -42,7 +42,7 @@ Records = dict[str, list[Any]]
 class ShardFeatures:
     """Features of the images of a shard by a network."""
 
-    features_BF: NDArray[np.float32] = array("BF", np.float32)
+    features_BF: NDArray[np.float32] = array("BF", np.float32, stored_as=np.float16)
     """(images, features)."""
 
 
@@ -109,9 +109,7 @@ def encode_corpus(
         for part, known, path in zip(
             numbers, of_shards, parts.write(write, shards, options), strict=True
         ):
-            found = load(path, PART, EncodedImages)
-            with damage_errors(str(path)):
-                check_shape("counts", found.counts.shape, (len(part), encoder.n_features))
+            found = _read_shard(path, (len(part), encoder.n_features))
             if found.skipped and options.on_error == "raise":
                 raise UnreadableImage(found.skipped[0].reason)
             skipped += [each._replace(number=part[each.number]) for each in found.skipped]
@@ -134,6 +132,14 @@ def _write_shard(
     """Write the words of the images of a shard to a file: the same whenever it is done."""
     path, images = task
     save(path, PART, encode_all(encoder, images, options, keywords=keywords))
+
+
+def _read_shard(path: Path, shape: tuple[int, int]) -> EncodedImages:
+    """Return what `_write_shard` wrote; its counts must have this shape."""
+    found = load(path, PART, EncodedImages)
+    with damage_errors(str(path)):
+        check_shape("counts", found.counts.shape, shape)
+    return found
 
 
 def _append(corpus: Corpus, found: EncodedImages, known: Records, rows: NDArray[np.int64]) -> None:

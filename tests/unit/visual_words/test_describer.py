@@ -35,7 +35,9 @@ def test_patches_have_features_of_unit_length(describer):
     )
     np.testing.assert_array_equal(found.patch_size_S, 4)
     mean_F = colors_S3.mean(axis=0)
-    np.testing.assert_allclose(found.image_F, mean_F / np.sqrt(np.mean(mean_F**2)), rtol=1e-5)
+    expected_F = mean_F / np.sqrt(np.mean(mean_F**2))
+    np.testing.assert_allclose(found.image_F, expected_F, rtol=2**-11)  # As float16 has them.
+    np.testing.assert_array_equal(found.image_F, found.image_F.astype(np.float16))
 
 
 def test_patches_of_a_photograph_cover_it(describer):
@@ -74,7 +76,7 @@ def test_features_of_an_image_are_divided_among_its_patches(describer, tmp_path,
     fitted = describer.fit(patches_ND)
     image_F = fitted.describe(PIXELS).image_F
     parts_SF = fitted.divide_features(PIXELS)
-    np.testing.assert_allclose(parts_SF.mean(axis=0), image_F, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(parts_SF.mean(axis=0).astype(np.float16), image_F)
     tokens = {"layout": "tokens", "leading": [[1, 2, 3]], "class_tokens": 1}
     other = NetworkDescriber.find(install_network(tmp_path, monkeypatch, name="other", **tokens))
     assert other.fit(patches_ND).divide_features(PIXELS) is None
