@@ -74,7 +74,7 @@ class GraphTrainer(Trainer):
 
     def run_epoch(self, documents: Documents) -> None:
         """Pass over the documents once."""
-        config, epoch, started = self.config, self.state.epoch, time.perf_counter()
+        config, epoch, started = self.config, self.epoch, time.perf_counter()
         device = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
         with one_torch_thread(), device:
             updates = self.updates_for(documents)

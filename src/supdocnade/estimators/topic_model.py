@@ -139,8 +139,7 @@ class TopicModel(TopicInference, DocNADESettings):
             trainer = getattr(self, "_trainer", None)
             if trainer is None or trainer.config.optimizer != config.optimizer:
                 trainer = make_trainer(fitted.network_, config)
-                trainer.state.history = fitted.history_
-                trainer.state.epoch = len(fitted.history_.epochs)
+                trainer.history = fitted.history_
             trainer.config = config
             trainer.set_class_weight(fitted._read_class_weight())
             before, self._trainer = copy_parameters(fitted.network_), None

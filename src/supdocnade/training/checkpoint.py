@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.model.outputs import TreeOutput
-from supdocnade.schema import array, load, save, stored, unstored
+from supdocnade.schema import array, load, save
 from supdocnade.storage import Arrays, damage_errors
 from supdocnade.training.config import History, TrainerConfig
 
@@ -37,36 +37,18 @@ def set_parameters(network: nn.Module, values: Tensors) -> None:
         parameter.copy_(values[name])
 
 
-@dataclass
-class TrainingState:
-    """Position and results of a run, apart from the parameters and the optimizers' moments."""
-
-    epoch: int = stored(0, least=0)
-    """Epochs completed."""
-    epochs_without_gain: int = stored(0, least=0)
-    finished: bool = False
-    history: History = field(default_factory=History)
-    best: Tensors | None = unstored(default=None)
-    """Parameters of the best epoch."""
-
-
 @dataclass(kw_only=True)
 class StoredRun:
     """A training run in a file; the shapes of arrays are those of its network."""
 
     settings: dict[str, Any]
-    state: TrainingState
+    history: History
     parameter: Arrays = array(dtype=None)
     best: Arrays = array(dtype=None)
     """Empty if no epoch was the best one so far."""
     buffer: Arrays = array(dtype=None)
     optimizer: Arrays = array(dtype=None)
     """Moments, named `optimizer/parameter/moment`."""
-
-    def __post_init__(self) -> None:
-        n_records = len(self.state.history.epochs)
-        if self.state.epoch != n_records:
-            raise InvalidArgument(f"{self.state.epoch} epochs have {n_records} records")
 
 
 def describe_run(
@@ -98,16 +80,22 @@ def describe_run(
 def save_checkpoint(
     path: Path,
     settings: dict[str, Any],
-    state: TrainingState,
+    history: History,
+    best: Tensors | None,
     network: nn.Module,
     optimizers: list[torch.optim.Optimizer],
 ) -> None:
-    """Write a run to one file, atomically."""
+    """Write a run to one file, atomically.
+
+    Parameters
+    ----------
+    best : parameters of the best epoch.
+    """
     run = StoredRun(
         settings=settings,
-        state=state,
+        history=history,
         parameter=_to_arrays(copy_parameters(network)),
-        best=_to_arrays(state.best or {}),
+        best=_to_arrays(best or {}),
         buffer=_to_arrays(dict(network.named_buffers())),
         optimizer=_to_arrays(dict(_named_moments(optimizers))),
     )
@@ -136,8 +124,10 @@ def load_checkpoint(
     settings: dict[str, Any],
     network: nn.Module,
     optimizers: list[torch.optim.Optimizer],
-) -> TrainingState:
-    """Load a run into a network and its optimizers; refuse one of other settings or data.
+) -> tuple[History, Tensors | None]:
+    """Load a run into a network and its optimizers; return its history and best parameters.
+
+    A run of other settings or data is refused.
 
     Everything is checked before anything is changed.
     """
@@ -155,7 +145,7 @@ def load_checkpoint(
     set_parameters(network, stored_parameters)
     load_moments(optimizers, moments_by_optimizer)
     best = {name: tensor.to(parameters[name].device) for name, tensor in best.items()}
-    return replace(run.state, best=best or None)
+    return run.history, best or None
 
 
 def load_moments(

@@ -163,17 +163,17 @@ class SharedTrainer(Trainer):
 
 def _describe(trainer: Trainer, corpus: Documents) -> tuple[Any, ...]:
     """Return what another process needs for a training, see `_build`."""
-    network, epoch = trainer.network, trainer.state.epoch
+    network, history = trainer.network, trainer.history
     moments = [optimizer.state_dict()["state"] for optimizer in trainer.optimizers]
     on_gpu = network.word_embedding.is_cuda
-    return network, trainer.config, trainer.class_weight_C, epoch, moments, corpus, on_gpu
+    return network, trainer.config, trainer.class_weight_C, history, moments, corpus, on_gpu
 
 
 def _build(described: tuple[Any, ...]) -> tuple[Trainer, Documents]:
-    network, config, class_weight_C, epoch, moments, corpus, on_gpu = described
+    network, config, class_weight_C, history, moments, corpus, on_gpu = described
     network.to(choose_device("cuda" if on_gpu else "cpu"))
     trainer = SharedTrainer(network, config, class_weight=class_weight_C)
-    trainer.state.epoch = epoch
+    trainer.history = history
     load_moments(trainer.optimizers, moments)
     return trainer, corpus
 

@@ -28,7 +28,6 @@ from supdocnade.runs import DEVICES, ProgressCallback, RunOptions, no_progress
 from supdocnade.seeding import named_generator, token_order
 from supdocnade.threads import limit_threads, one_torch_thread
 from supdocnade.training.checkpoint import (
-    TrainingState,
     copy_parameters,
     describe_run,
     load_checkpoint,
@@ -97,7 +96,7 @@ def train_network(
         )
 
         def end_epoch(epoch: int) -> bool:
-            metrics = trainer.state.history.epochs[-1].metrics
+            metrics = trainer.history.epochs[-1].metrics
             if store is not None:
                 store(epoch, network)
             return run.on_epoch is not None and bool(run.on_epoch(epoch, metrics))
@@ -211,7 +210,9 @@ class Trainer:
         self.progress, self.stage = progress, stage
         self.on_epoch = on_epoch
         self.optimizers = self.make_optimizers()
-        self.state = TrainingState()
+        self.history = History()
+        self.best: dict[str, Tensor] | None = None
+        """Parameters of the best epoch."""
 
     def set_class_weight(self, class_weight: ArrayLike | None) -> None:
         """Replace the factors of the class terms, (C,)."""
@@ -235,23 +236,29 @@ class Trainer:
             described = describe_run(*given)
         with one_torch_thread():
             if path is not None and path.exists():
-                self.state = load_checkpoint(path, described, self.network, self.optimizers)
-            state = self.state
-            while not state.finished and state.epoch < config.last_epoch:
+                found = load_checkpoint(path, described, self.network, self.optimizers)
+                self.history, self.best = found
+            while not self.history.stopped_early and self.epoch < config.last_epoch:
                 self.run_epoch(documents)
                 if validation is not None:
                     self._validate(validation)
-                if self.on_epoch is not None and self.on_epoch(state.epoch):
-                    state.finished = state.history.stopped_early = True
+                if self.on_epoch is not None and self.on_epoch(self.epoch):
+                    self.history.stopped_early = True
                 if path is not None:
-                    save_checkpoint(path, described, state, self.network, self.optimizers)
-            if state.best is not None:
-                set_parameters(self.network, state.best)
-        return state.history
+                    run = self.history, self.best, self.network, self.optimizers
+                    save_checkpoint(path, described, *run)
+            if self.best is not None:
+                set_parameters(self.network, self.best)
+        return self.history
+
+    @property
+    def epoch(self) -> int:
+        """The number of epochs that are completed."""
+        return len(self.history.epochs)
 
     def run_epoch(self, documents: Documents) -> None:
         """Pass over the documents once."""
-        config, epoch, started = self.config, self.state.epoch, time.perf_counter()
+        config, epoch, started = self.config, self.epoch, time.perf_counter()
         parameters, loss_sum = list(self.network.parameters()), 0.0
         device = self.network.word_embedding.device
         batches = epoch_batches(len(documents), config.batch_size, config.seed, epoch)
@@ -283,7 +290,7 @@ class Trainer:
 
     def gather(self, documents: Documents, rows_B: Rows) -> LabelledBatch:
         """Return some documents with their words in the order of this epoch."""
-        config, epoch = self.config, self.state.epoch
+        config, epoch = self.config, self.epoch
         batch = make_batch(
             documents,
             rows_B,
@@ -302,22 +309,20 @@ class Trainer:
 
     def report(self, update: int, n_updates: int) -> None:
         """Report the progress after an update of an epoch."""
-        done = self.state.epoch * n_updates + update
+        done = self.epoch * n_updates + update
         self.progress(self.stage, done, self.config.last_epoch * n_updates)
 
     def end_epoch(self, loss: float, n_updates: int, started: float) -> None:
         """Record an epoch that began at a time of `time.perf_counter`."""
-        state = self.state
-        rate = self.config.rate_at(state.epoch, max(n_updates - 1, 0), n_updates)
-        state.epoch += 1
-        record = EpochRecord(epoch=state.epoch, learning_rate=rate, loss=loss)
-        state.history.epochs.append(record)
-        state.history.seconds.append(time.perf_counter() - started)
+        rate = self.config.rate_at(self.epoch, max(n_updates - 1, 0), n_updates)
+        record = EpochRecord(epoch=self.epoch + 1, learning_rate=rate, loss=loss)
+        self.history.epochs.append(record)
+        self.history.seconds.append(time.perf_counter() - started)
 
     def _validate(self, validation: Documents) -> None:
         """Measure the validation set, keep the best epoch and decide whether to stop early."""
-        config, state = self.config, self.state
-        metrics = state.history.epochs[-1].validation
+        config, history = self.config, self.history
+        metrics = history.epochs[-1].validation
         metrics.update(
             compute_metrics(
                 self.network,
@@ -329,23 +334,15 @@ class Trainer:
             )
         )
         for name, value in metrics.items():
-            when = f"after epoch {state.epoch}"
+            when = f"after epoch {self.epoch}"
             check_finite(config, f"the {name} of the validation set", value, when)
         if not config.early_stopping:
             return
-        best, sign = state.history.best_epoch, METRICS[config.metric]
-        if (
-            best is None
-            or sign * metrics[config.metric]
-            > sign * (state.history.epochs[best - 1].validation[config.metric])
-        ):
-            state.history.best_epoch = state.epoch
-            state.best = copy_parameters(self.network)
-            state.epochs_without_gain = 0
-        else:
-            state.epochs_without_gain += 1
-        if state.epochs_without_gain >= config.n_epochs_no_change:
-            state.finished = state.history.stopped_early = True
+        best, name, sign = history.best_epoch, config.metric, METRICS[config.metric]
+        if best is None or sign * metrics[name] > sign * history.epochs[best - 1].validation[name]:
+            history.best_epoch, self.best = self.epoch, copy_parameters(self.network)
+        elif self.epoch - best >= config.n_epochs_no_change:
+            history.stopped_early = True
 
     def _check(self, documents: Documents, validation: Documents | None) -> None:
         """Raise `InvalidArgument` if there is nothing to learn, or to stop early by."""

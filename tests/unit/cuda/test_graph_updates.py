@@ -15,7 +15,7 @@ from supdocnade.likelihood import contract
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training import trainer as module
-from supdocnade.training.config import TrainerConfig
+from supdocnade.training.config import EpochRecord, TrainerConfig
 from supdocnade.training.optimizers import make_optimizers
 from supdocnade.training.trainer import Trainer
 
@@ -121,7 +121,7 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(
             updates._update()  # The second batch is padded.
         else:
             trainer = Trainer(network, config)
-            trainer.state.epoch = 2
+            trainer.history.epochs += 2 * [EpochRecord(epoch=1, learning_rate=0.1, loss=1.0)]
             monkeypatch.setattr(module, "epoch_batches", lambda *_, given=batches: given)
             trainer.run_epoch(corpus)
         results.append(list(network.parameters()))
