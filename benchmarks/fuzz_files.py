@@ -217,7 +217,7 @@ def _make_corpus(folder: Path) -> None:
     from supdocnade import Corpus
 
     corpus = Corpus.create(folder / "corpus", n_words=12)
-    for X in (_counts(20), _counts(10) * 0.75):
+    for X in (_counts(20), _counts(10)):
         n = X.shape[0]
         tags = [["sea", "sky"], None] * (n // 2)
         corpus.append(
