@@ -135,15 +135,14 @@ def _mutate_json_file(path: Path, rng: Generator) -> str:
 
 
 def _mutate_shard(path: Path, rng: Generator) -> str:
-    """Change the ids or counts of a shard of a corpus, and their checksum in its record."""
+    """Change the ids of a shard of a corpus, and their checksum in its record."""
     from supdocnade.storage import load_arrays, save_arrays
 
-    part = path.suffix[1:]
-    array = np.fromfile(path, "<i4" if part == "ids" else "<f8")
+    array = np.fromfile(path, "<i4")
     what = change_entries(array, rng)
     array.tofile(path)
     arrays, description = load_arrays(path.with_suffix(".safetensors"))
-    description[part] = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    description["ids"] = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
     save_arrays(path.with_suffix(".safetensors"), arrays, description)
     return what
 
