@@ -21,6 +21,9 @@ def test_a_partial_folder_lies_beside_its_output_until_it_is_discarded(tmp_path)
     assert partial.folder == tmp_path / "scenes.partial"
     with partial.lock():
         assert partial.read_plan() is None
+        (partial.folder / "block").write_bytes(b"of somebody else")
+        partial.discard()
+        assert (partial.folder / "block").exists()
         partial.write_plan({"seed": 0})
         (partial.folder / "block").write_bytes(b"work")
     assert partial.exists
@@ -60,16 +63,20 @@ def test_a_folder_of_somebody_else_is_left_alone(files, by_link, tmp_path):
     assert not partial.exists
 
 
-def test_a_link_to_a_partial_folder_is_left_alone(tmp_path):
+@pytest.mark.parametrize("is_partial", [False, True])
+def test_a_link_to_an_empty_or_a_partial_folder_is_left_alone(is_partial, tmp_path):
     other = PartialFolder(tmp_path / "other", "train")
-    with other.lock():
-        other.write_plan({})
-        (other.folder / "block").write_bytes(b"work")
+    other.folder.mkdir()
+    if is_partial:
+        with other.lock():
+            other.write_plan({})
+            (other.folder / "block").write_bytes(b"work")
+    before = contents(tmp_path)
     partial = partial_folder(tmp_path)
     partial.folder.symlink_to(other.folder)
     with pytest.raises(StorageError, match=r"scenes\.partial is in the way"), partial.lock():
         pass
-    assert (other.folder / "block").exists()
+    assert contents(tmp_path) == before
 
 
 def test_what_a_kill_leaves_is_removed(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from supdocnade.cli.console import print_json, print_line, print_message
 from supdocnade.cli.formats import format_table
 from supdocnade.cli.learning_commands import Features
 from supdocnade.cli.options import UsageError
+from supdocnade.cli.stopping import was_stopped
 from supdocnade.errors import SupDocNADEError, install_command
 from supdocnade.images.feature_network import FeatureNetwork
 from supdocnade.images.network_description import NetworkDescription
@@ -65,6 +66,8 @@ def list_features(*, json: bool, quiet: bool) -> int:
         try:
             rows.append(network_to_dict(find_network(name)))
         except SupDocNADEError as error:
+            if was_stopped():  # Ctrl-C was taken for a failing import.
+                raise
             print_message(f"error: {error}")
             code = 1
     print_features(rows, json=json)

@@ -91,6 +91,14 @@ def test_bad_networks_are_named_in_one_line(path, library):
     assert "'tiny' is already installed; supdocnade features --remove tiny" in again.err
 
 
+def test_an_import_that_ctrl_c_ends_is_not_an_error_of_a_network(path, library, monkeypatch):
+    assert supdocnade("features", "--import", path).code == 0
+    (library / "tiny/given.onnx").unlink()
+    monkeypatch.setattr("supdocnade.cli.stopping._stopped", True)
+    done = supdocnade("features")
+    assert (done.code, done.out, done.err) == (130, "", "stopped\n")
+
+
 def test_a_missing_description_is_named(path):
     done = supdocnade("features", "--import", bare(path), "--side", "8")
     assert done.code == 2
