@@ -139,6 +139,10 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
     with pytest.raises(StorageError, match=r"photograph that can be read, got none: .*b\.jpg"):
         build_gallery(fitted, photos, tmp_path / "other")
     assert not (tmp_path / "other").exists()
+    options = RunOptions(progress=lambda *_: (tmp_path / "other/mine").touch())
+    with pytest.raises(StorageError, match="photograph that can be read, got none"):
+        build_gallery(fitted, photos, tmp_path / "other", options)
+    assert (tmp_path / "other/mine").exists()
     (photos / "b.jpg").unlink()
     with pytest.raises(StorageError, match="must hold photographs"):
         build_gallery(fitted, photos, tmp_path / "other")
