@@ -80,7 +80,7 @@ class Predict(OnCluster, Printing):
         "training photographs.",
     )
     xmp_name: Literal["full", "stem"] = option(
-        "full", "full: a.jpg.xmp (darktable, digiKam); stem: a.xmp (Adobe)."
+        "full", "full: a.jpg.xmp, as darktable and digiKam name sidecars; stem: a.xmp."
     )
     record: Path | None = option(
         None,

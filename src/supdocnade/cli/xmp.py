@@ -41,8 +41,8 @@ class Sidecars:
 
     Parameters
     ----------
-    by_stem : name the sidecar of `a.jpg` `a.xmp`, as Adobe's programs do; otherwise `a.jpg.xmp`, as
-        darktable and digiKam do.
+    by_stem : name the sidecar of `a.jpg` `a.xmp`; otherwise `a.jpg.xmp`, as darktable and digiKam
+        do.
     with_label : also write the class as a keyword, unless the prediction is unsure.
     min_probability : smallest probability of a keyword.
     thresholds : smallest probabilities of tags that have their own.

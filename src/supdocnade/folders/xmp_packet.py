@@ -1,8 +1,9 @@
 """Keywords in XMP packets: reading, adding and removing them, every other byte unchanged.
 
 A new packet has the keywords in `dc:subject`, the bag that every photo manager reads. In an
-existing one they are inserted into that bag, and into `lr:hierarchicalSubject` if there is one,
-since darktable then reads nothing else. A property of our own, `supdocnade:predicted`, names the
+existing one they are inserted into that bag, and into `lr:hierarchicalSubject` and
+`digiKam:TagsList` if they are there, since darktable and digiKam then read nothing else. A property
+of our own, `supdocnade:predicted`, names the
 keywords that come from a model: photo managers ignore properties that they do not know.
 """
 
@@ -16,12 +17,14 @@ from supdocnade.folders.tags import exclude_tags
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DC = "http://purl.org/dc/elements/1.1/"
 LR = "http://ns.adobe.com/lightroom/1.0/"
+DIGIKAM = "http://www.digikam.org/ns/1.0/"
 OWN = "urn:supdocnade:xmp:1.0/"
 
-SUBJECT, HIERARCHICAL = f"{DC} subject", f"{LR} hierarchicalSubject"
-PREDICTED = f"{OWN} predicted"
+SUBJECT, PREDICTED = f"{DC} subject", f"{OWN} predicted"
 """Keywords that come from a model."""
-PROPERTIES = (SUBJECT, HIERARCHICAL, PREDICTED)
+HIERARCHIES = {f"{LR} hierarchicalSubject": "|", f"{DIGIKAM} TagsList": "/"}
+"""Lists of keywords within others, as nature|sky, and what is between their parts."""
+PROPERTIES = (SUBJECT, *HIERARCHIES, PREDICTED)
 _CONTAINERS = {f"{RDF} {kind}" for kind in ("Bag", "Seq", "Alt")}
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
@@ -66,8 +69,8 @@ def read_keywords(content: bytes, *, predicted: bool = True) -> list[str]:
     items = _scan(content).items
     left_out = set() if predicted else {word for word, *_ in items.get(PREDICTED, [])}
     found = [word for word, *_ in items.get(SUBJECT, [])]
-    if not found:
-        found = [word.rpartition("|")[2] for word, *_ in items.get(HIERARCHICAL, [])]
+    for name, separator in HIERARCHIES.items():
+        found = found or [word.rpartition(separator)[2] for word, *_ in items.get(name, [])]
     return [word for word in found if word not in left_out]
 
 
@@ -77,9 +80,13 @@ def missing_keywords(content: bytes, keywords: list[str]) -> list[str]:
     A predicted keyword that is no longer in the other lists was removed by someone: it is not
     missing.
     """
-    found = [word for items in _scan(content).items.values() for word, *_ in items]
     # The last part of a hierarchical keyword, such as nature|sky, is a keyword, too.
-    existing = [part for word in found for part in (word, word.rpartition("|")[2])]
+    existing = [
+        part
+        for name, items in _scan(content).items.items()
+        for word, *_ in items
+        for part in (word, word.rpartition(HIERARCHIES.get(name, "|"))[2])
+    ]
     return exclude_tags((_NOT_XML.sub("", word) for word in keywords), existing)
 
 
@@ -94,7 +101,7 @@ def add_keywords(content: bytes, keywords: list[str]) -> bytes:
         text = "".join(f'<rdf:li xmlns:rdf="{RDF}">{_escape(word)}</rdf:li>' for word in missing)
         parent = scanner.containers.get(name)
         if name not in scanner.items:
-            if name == HIERARCHICAL:
+            if name in HIERARCHIES:
                 continue
             uri, local = name.split(" ")
             prefix = "dc" if uri == DC else "supdocnade"
@@ -159,7 +166,7 @@ def _scan(content: bytes) -> "_Scanner":
     try:
         scanner.parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise UnusableXMP(f"it is not well-formed: {error}") from error
+        raise UnusableXMP(f"it is not XML: {error}") from error
     if scanner.description is None:
         raise UnusableXMP("it has no rdf:Description")
     return scanner

@@ -78,7 +78,7 @@ def test_damaged_sidecars_are_named(photographs):
     sidecar.write_bytes(plain_packet("full")[:-60])
     tags, notes = read_tags(photographs[4:])
     assert tags == [["stem"]]
-    assert notes[-1].startswith(f"keywords are not read: {sidecar}: it is not well-formed")
+    assert notes[-1].startswith(f"keywords are not read: {sidecar}: it is not XML")
     Image.fromarray(stripes(0)).save(photographs[0], xmp=b"no XML")
     assert "XMP in " in read_tags(photographs)[1][-1]
     assert ", and 1 more." in read_tags(photographs)[1][-1]

@@ -11,6 +11,7 @@ from supdocnade.folders.xmp_packet import (
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DC = "http://purl.org/dc/elements/1.1/"
 LR = "http://ns.adobe.com/lightroom/1.0/"
+DIGIKAM = "http://www.digikam.org/ns/1.0/"
 
 
 def sidecar(inside, *, attributes=""):
@@ -18,7 +19,8 @@ def sidecar(inside, *, attributes=""):
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<!-- other -->\n'
         f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><r:RDF xmlns:r="{RDF}">\n'
-        f'<r:Description r:about=\'\' xmlns:d="{DC}" xmlns:lr="{LR}"\t{attributes}>{inside}'
+        f'<r:Description r:about=\'\' xmlns:d="{DC}" xmlns:lr="{LR}"\t{attributes}'
+        f' xmlns:digi="{DIGIKAM}">{inside}'
         "</r:Description></r:RDF></x:xmpmeta>"
     ).encode()
 
@@ -64,12 +66,17 @@ def test_keywords_in_an_empty_description():
     assert b'r:about="a/>b"' in added
 
 
-def test_keywords_also_go_into_the_hierarchical_subject():
-    inside = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
-    added = add_keywords(sidecar(inside), ["sea"]).decode()
-    # The third is the list of predicted keywords.
-    assert added.count(">sea<") == 3
+HIERARCHICAL = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
+TAGS_LIST = "<digi:TagsList><r:Seq><r:li>a/b</r:li></r:Seq></digi:TagsList>"
+
+
+def test_keywords_also_go_into_lists_with_hierarchies():
+    added = add_keywords(sidecar(HIERARCHICAL + TAGS_LIST), ["sea", "b"]).decode()
+    # One is in the subject, and one in the list of predicted keywords.
+    assert added.count(">sea<") == 4
     assert "<r:li>a|b</r:li>" in added
+    assert "<r:li>a/b</r:li><rdf:li" in added
+    assert ">b<" not in added
 
 
 @pytest.mark.parametrize(
@@ -107,6 +114,7 @@ def test_predicted_keywords_are_marked_and_not_added_again_after_someone_removed
         "<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>",
         "<d:creator>me</d:creator>",
         "<lr:hierarchicalSubject>\n<r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>",
+        TAGS_LIST,
         "",
     ],
 )
@@ -120,8 +128,8 @@ def test_removing_keywords_restores_every_byte(inside):
     assert remove_keywords(remove_keywords(twice, ["sea", "rock & roll"]), ["sky"]) == content
 
 
-def test_the_last_parts_of_a_hierarchy_are_keywords_if_there_are_no_others():
-    inside = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
+@pytest.mark.parametrize("inside", [HIERARCHICAL, TAGS_LIST])
+def test_the_last_parts_of_a_hierarchy_are_keywords_if_there_are_no_others(inside):
     assert read_keywords(sidecar(inside)) == ["b"]
     subject = "<d:subject><r:Bag><r:li>c</r:li></r:Bag></d:subject>"
     assert read_keywords(sidecar(inside + subject)) == ["c"]
