@@ -96,6 +96,15 @@ def test_unreadable_files(photos):
     assert learned(photos.parent / "m") == learned(photos.parent / "again")
 
 
+def test_metadata_of_a_photograph_that_was_deleted_can_be_skipped(photos):
+    gone = photos / "coast" / "coast_0001.jpg"
+    gone.unlink()
+    assert "coast/coast_0001.jpg, which does not exist" in refused(train(photos))
+    done = train(photos, "--skip-unreadable")
+    assert done.code == 0
+    assert "note: 1 line of the metadata skipped; the first: " in done.err
+
+
 def test_all_unreadable_files_are_listed_at_once(photos):
     bad = [photos / "coast" / "bad.jpg", photos / "forest" / "worse.jpg"]
     for path in bad:

@@ -14,6 +14,7 @@ from supdocnade.cli.console import (
 from supdocnade.cli.formats import (
     Row,
     class_cells,
+    describe_invalid_lines,
     format_count,
     format_row,
     format_text,
@@ -143,11 +144,13 @@ def encode(options: Encode) -> None:
 
 def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...]]:
     """Write the words of photographs; see `encode_corpus`."""
-    quiet = options.quiet
+    quiet, on_error = options.quiet, "skip" if options.skip_unreadable else "raise"
     fitted, _ = load_scene(options.model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         # Keywords in the photographs are read when these are encoded, by the workers.
-        folder = scan_photographs(options.photos, progress, in_files=False)
+        folder = scan_photographs(options.photos, progress, on_error=on_error, in_files=False)
+    for note in () if quiet else describe_invalid_lines(folder):
+        print_message(f"note: {note}")
     photographs = from_records(folder.records)
     if not len(photographs):
         raise InvalidArgument(f"{options.photos} must hold photographs, got none.")
@@ -156,7 +159,7 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
         run = RunOptions(
             n_jobs=options.jobs,
             device=options.device,
-            on_error="skip" if options.skip_unreadable else "raise",
+            on_error=on_error,
             cluster=options.cluster,
             progress=progress,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from supdocnade.cli.console import print_message
 from supdocnade.errors import install_command
-from supdocnade.folders.photo_folder import describe_passed_over, list_folder
+from supdocnade.folders.photo_folder import PhotoFolder, describe_passed_over, list_folder
 from supdocnade.folders.photo_sources import kind_of_place
 from supdocnade.images.network_library import choose_features
 from supdocnade.scene.prediction import FittedScene
@@ -125,6 +125,14 @@ def print_passed_over(places: Iterable[str]) -> None:
     for folder in (place for place in places if kind_of_place(place) == "folder"):
         for note in describe_passed_over(list_folder(folder).others, with_tables=False):
             print_message(f"note: {folder}: {note}")
+
+
+def describe_invalid_lines(folder: PhotoFolder) -> list[str]:
+    """Return a sentence about the lines of the metadata that were left out, if there are any."""
+    if not folder.invalid_lines:
+        return []
+    number = format_count(len(folder.invalid_lines), "line")
+    return [f"{number} of the metadata skipped; the first: {folder.invalid_lines[0]}"]
 
 
 def resolve_features(features: str) -> str:

@@ -85,7 +85,9 @@ class Train(OnDevice, Parallel, Printing):
     output: Path = option(MISSING, "Folder of the new model.", "--output", "-o")
     features: str = option("auto", FEATURES)
     settings: dict[str, Any] = setting_options(SceneSettings)
-    skip_unreadable: bool = option(False, "Skip files that cannot be read.")
+    skip_unreadable: bool = option(
+        False, "Skip photographs and lines of the metadata that cannot be read."
+    )
     cache: Path | None = option(None, "Cache folder, so that photographs are not analysed again.")
     add: Path | None = option(
         None,
@@ -125,7 +127,9 @@ class Encode(OnCluster, Printing):
     photos: str = photos_argument()
     output: Path = option(MISSING, "Corpus to write.", "--output", "-o", metavar="CORPUS")
     seed: int = option(0, SEED, min=0)
-    skip_unreadable: bool = option(False, "Skip files that cannot be read.")
+    skip_unreadable: bool = option(
+        False, "Skip photographs and lines of the metadata that cannot be read."
+    )
 
 
 class Topics(Parallel, Printing):

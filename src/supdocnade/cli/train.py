@@ -16,6 +16,7 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.formats import (
     describe_features,
+    describe_invalid_lines,
     format_count,
     format_held_out,
     resolve_features,
@@ -76,7 +77,7 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
     partial = PartialFolder(options.output, "train")
     with partial.lock():
         settings = _choose_settings(options, partial)
-        corpus, records, notes = _read_data(options, settings.get("corrections"))
+        corpus, records, notes = _read_data(options, settings)
         check_records(options.photos, records)
         if not options.quiet:
             extends = settings.get("add") is not None
@@ -100,15 +101,15 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
 
 
 def _read_data(
-    options: Train, corrections: str | None
+    options: Train, settings: dict[str, Any]
 ) -> tuple[Corpus | None, Sequence[ImageRecord], Sequence[str]]:
     """Return the corpus if there is one, the photographs, and notes about them."""
     if not is_corpus(Path(options.photos)):
         with ProgressBars(quiet=options.quiet, stage_lines=False) as progress:
-            folder = scan_photographs(options.photos, progress)
-        if corrections is not None:
-            return None, *_correct(options.photos, folder.records, corrections)
-        return None, folder.records, folder.notes
+            folder = scan_photographs(options.photos, progress, on_error=settings["on_error"])
+        if settings.get("corrections") is not None:
+            return None, *_correct(options.photos, folder.records, settings["corrections"])
+        return None, folder.records, (*folder.notes, *describe_invalid_lines(folder))
     corpus = Corpus.open(options.photos)
     rows = zip(corpus.names, corpus.labels, corpus.tags, strict=True)
     records = [

@@ -239,7 +239,8 @@ def list_folder(root: str | os.PathLike[str]) -> FolderListing:
     """Return the names of the photographs and other files below a folder.
 
     Hidden files and folders are skipped. On this machine, each folder is read once, also if several
-    links lead to it or the links form a loop.
+    links lead to it or the links form a loop. A sub-folder that cannot be read counts as a
+    photograph, as a broken link does, so that reading it reports the error.
     """
     listing = _list_remote(os.fspath(root)) if is_remote(root) else _list_local(Path(root))
     listing.sort()
@@ -262,7 +263,10 @@ def _list_local(root: Path) -> FolderListing:
             with os.scandir(root / below) as entries:
                 visible = [entry for entry in entries if not entry.name.startswith(".")]
         except OSError as error:
-            raise StorageError(f"{root / below} cannot be read: {error.strerror}.") from error
+            if below:
+                listing.photographs.append(below)
+                continue
+            raise StorageError(f"{root} cannot be read: {error.strerror}.") from error
         for entry in sorted(visible, key=lambda entry: entry.name):
             name = f"{below}/{entry.name}" if below else entry.name
             if entry.name.lower() in SYSTEM_FOLDERS:
@@ -271,7 +275,7 @@ def _list_local(root: Path) -> FolderListing:
                 if os.path.isdir(entry.path):
                     links.append(name)
                 else:
-                    # A broken link counts as a photograph, so that reading it reports the error.
+                    # A broken link counts as a photograph.
                     regular = os.path.isfile(entry.path) or not os.path.exists(entry.path)
                     listing.add(name, regular=regular)
             elif entry.is_dir():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -180,6 +180,10 @@ class IndexWriter:
         with database_errors(self.folder):
             for row, folder, name, *stamp in self._connection.execute(query, (most,)):
                 key = folder.decode(*TEXT), name.decode(*TEXT)
+                if any(
+                    (key[0], each.as_posix()) in listed for each in PurePosixPath(key[1]).parents
+                ):
+                    continue  # Its folder is listed, since it cannot be read now.
                 if key not in listed:
                     self._gone.append((row,))
                     unlisted.append(key)

@@ -3,6 +3,7 @@ import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.disks import permissions_count
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import (
@@ -117,6 +118,16 @@ def test_broken_links_count_as_photographs(tmp_path):
     os.mkfifo(tmp_path / "sea" / "pipe.jpg")
     os.symlink(tmp_path / "sea" / "pipe.jpg", tmp_path / "sea" / "to_pipe.jpg")
     assert list(read(tmp_path)) == ["sea/a.jpg", "sea/b.jpg"]
+
+
+def test_a_subfolder_that_cannot_be_read_counts_as_a_photograph(tmp_path):
+    write_files(tmp_path, "sea/a.jpg", "sea/secret/b.jpg")
+    secret = tmp_path / "sea" / "secret"
+    secret.chmod(0)
+    with permissions_count():
+        assert read(tmp_path) == {"sea/a.jpg": ("sea", None), "sea/secret": ("sea", None)}
+        with pytest.raises(StorageError, match="secret cannot be read: Permission denied"):
+            read_folder(secret)
 
 
 def test_metadata_gives_tags_and_may_give_classes(tmp_path):

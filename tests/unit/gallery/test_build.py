@@ -2,6 +2,7 @@ import os
 import shutil
 
 import pytest
+from tests.disks import permissions_count
 from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
@@ -146,6 +147,19 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
     (photos / "b.jpg").unlink()
     with pytest.raises(StorageError, match="must hold photographs"):
         build_gallery(fitted, photos, tmp_path / "other")
+
+
+def test_a_folder_that_cannot_be_read_now_loses_no_photographs(tmp_path, fitted):
+    gallery, photos = build_index(tmp_path)
+    secret = next(path for path in sorted(photos.iterdir()) if path.is_dir())
+    secret.chmod(0)
+    with permissions_count():
+        again, skipped, dropped = build_gallery(
+            fitted, photos, tmp_path / "index", RunOptions(n_jobs=1)
+        )
+    assert contents(again) == contents(gallery)
+    assert dropped == {}
+    assert [each.reason for each in skipped] == [f"{secret} cannot be read: Permission denied."]
 
 
 @pytest.mark.parametrize("target", ["photos", "something"])
