@@ -46,6 +46,17 @@ def test_imports_form_no_cycle():
         import_depth({"a": {"b"}, "b": {"a"}})
 
 
+def test_only_the_registry_of_backends_names_gpu_code():
+    """Tests of training run without it."""
+    package = ROOT / "src" / "supdocnade"
+    named = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if "supdocnade.cuda" in path.read_text() and path.parent.name != "cuda"
+    }
+    assert named == {"likelihood/operations.py"}
+
+
 def test_the_package_holds_no_data_of_experiments():
     """The wheel is this folder; `nox -s dist` checks the wheel itself."""
     package = ROOT / "src" / "supdocnade"

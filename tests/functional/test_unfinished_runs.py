@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from tests.commands import SMALL, draw, learned, supdocnade
+from tests.commands import SMALL, draw, supdocnade
 from tests.scene_model import small_model
 
 from supdocnade.cli.console import ProgressBars
@@ -130,24 +130,3 @@ def test_a_training_is_kept_out_while_another_reads_its_photographs(photos, tmp_
     (other,) = refused
     assert other.code == 1
     assert "another process is writing to it" in other.err
-
-
-def test_a_second_training_leaves_the_first_alone(photos, tmp_path, monkeypatch):
-    arguments = ("train", photos, "-o", tmp_path / "m", *SMALL)
-    report, refused = ProgressBars.__call__, []
-
-    def start_another(self, stage, done, total):
-        report(self, stage, done, total)
-        if stage == "learning from all" and done > total / 2:
-            monkeypatch.setattr(ProgressBars, "__call__", report)
-            others = (("--topics", "9"), ("--topics", "9", "--restart"), ("--resume",))
-            refused.extend(supdocnade(*arguments, *options) for options in others)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(ProgressBars, "__call__", start_another)
-    assert supdocnade(*arguments).code == 130
-    assert [each.code for each in refused] == [1, 1, 1]
-    assert all("another process is writing to it" in each.err for each in refused)
-    assert supdocnade("train", photos, "-o", tmp_path / "m", "--resume").code == 0
-    assert supdocnade("train", photos, "-o", tmp_path / "whole", *SMALL).code == 0
-    assert learned(tmp_path / "m") == learned(tmp_path / "whole")

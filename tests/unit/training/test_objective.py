@@ -13,6 +13,7 @@ from supdocnade.training.objective import (
     ordered_batches,
 )
 
+pytestmark = pytest.mark.usefixtures("one_process_on_a_cpu")
 CORPUS = Documents.from_counts(
     [[2, 0.5, 0], [0, 0, 1], [1, 1, 1]],
     annotations=[[1], [0], [2]],

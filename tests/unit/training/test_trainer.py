@@ -10,6 +10,7 @@ from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer, choose_device
 
+pytestmark = pytest.mark.usefixtures("one_process_on_a_cpu")
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
 
