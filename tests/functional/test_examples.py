@@ -1,20 +1,27 @@
-"""Recipes of `examples/` for other programs."""
+"""Scripts of `examples/`: the model in one file, and recipes for other programs."""
 
 import json
+import re
 import runpy
 import sys
 from contextlib import nullcontext
+from itertools import pairwise
 from types import SimpleNamespace
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 from tests.commands import draw, supdocnade
 from tests.functional.test_documentation import ROOT
+from tests.planted_corpus import network_for
 from tests.scene_model import CLASSES, SETTINGS, small_model
 
+from supdocnade.corpus.documents import Documents
 from supdocnade.scene.corrections import Correction, read_corrections
+from supdocnade.threads import one_torch_thread
+from supdocnade.training.objective import batch_loss, make_batch
 
 QUICK = {name: value for name, value in SETTINGS.items() if name != "random_state"}
 
@@ -26,6 +33,76 @@ def photos(tmp_path_factory):
 
 def recipe(name):
     return runpy.run_path(str(ROOT / "examples" / name))
+
+
+PAPER_NAMES = {
+    **{"W": "word_embedding", "c": "hidden_bias", "V": "node_weight", "b": "node_bias"},
+    **{"U": "label_weight", "d": "label_bias"},
+}
+
+
+@pytest.fixture
+def two_models():
+    """The model in one file and the package's, with the same parameters and tree."""
+    counts, tags = [[2, 0, 1, 0, 1], [0, 3, 0, 1, 0], [1, 1, 1, 2, 3]], [[1, 0], [0, 1], [1, 1]]
+    corpus = Documents.from_counts(counts, annotations=tags, labels=[2, 0, 1], n_classes=3)
+    network = network_for(corpus, n_topics=4).double()
+    network.backend = "reference"
+    script = recipe("docnade_in_one_file.py")
+    model = script["SupDocNADE"](5, 2, 3, n_topics=4).double()
+    model.nodes, model.turns = script["tree_paths"](network.leaf_of_word)
+    generator = torch.Generator().manual_seed(0)
+    for name, parameter in model.named_parameters():
+        parameter.data.normal_(0, 0.5, generator=generator)
+        network.get_parameter(PAPER_NAMES[name]).data.copy_(parameter.data)
+    return model, network, corpus
+
+
+def test_the_model_in_one_file_computes_the_numbers_of_the_package(two_models):
+    model, network, corpus = two_models
+    shuffled, bounds = np.random.default_rng(0), pairwise([0, *np.cumsum(corpus.length_B)])
+    order = np.concatenate([shuffled.permutation(np.arange(*bound)) for bound in bounds])
+    batch = make_batch(corpus, np.arange(3), order, annotation_weight=3.0, n_summary_words=5)
+    documents = batch.documents
+    rows = documents.word_ids_N.long().split(corpus.length_B.tolist())
+    words = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+    # Training shuffles the padding, too, which then stands between words.
+    words = torch.cat([words[:, :2], torch.full((3, 1), -1), words[:, 2:]], dim=1)
+    log_p_B = network.log_prob(documents._replace(loss_weight_N=None))
+    pairs = [
+        (model.log_likelihood(words).sum(dim=1), log_p_B),
+        (model.class_log_prob(words), network.class_log_prob(documents)),
+        (model.tag_log_prob(words), network.annotation_log_prob(documents, normalize=False)),
+        (model.loss(words, batch.label_B, 0.3, tag_weight=3.0), batch_loss(network, batch, 0.3)),
+    ]
+    for ours, expected in pairs:
+        torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
+    for loss in pairs[-1]:
+        loss.backward()
+    for name, parameter in model.named_parameters():
+        expected = network.get_parameter(PAPER_NAMES[name]).grad
+        assert expected.abs().max() > 1e-3
+        torch.testing.assert_close(parameter.grad, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_model_in_one_file_stays_short_and_plain():
+    code = (ROOT / "examples/docnade_in_one_file.py").read_text()
+    assert len(code.splitlines()) < 250
+    imported = set(re.findall(r"^(?:import|from) ([\w]+)", code, re.MULTILINE))
+    assert imported == {"torch"}
+
+
+def test_the_model_in_one_file_learns(capsys):
+    with torch.random.fork_rng(), one_torch_thread():
+        recipe("docnade_in_one_file.py")["main"]()
+    printed = capsys.readouterr().out
+    losses = [float(loss) for loss in re.findall(r"^epoch .*loss ([\d.]+)$", printed, re.MULTILINE)]
+    assert len(losses) == 20
+    assert losses[-1] < losses[0] - 1
+    accuracy, tags = map(float, re.search(r"accuracy ([\d.]+)%, tags ([\d.]+)%", printed).groups())
+    # Three of nine tags at random: 33 %.
+    assert accuracy > 95
+    assert tags > 80
 
 
 def test_tensorboard_reads_what_its_recipe_wrote(photos, tmp_path):
