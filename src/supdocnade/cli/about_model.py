@@ -37,7 +37,8 @@ def report(options: Report) -> None:
     """Write an HTML report of a model."""
     path = options.model / REPORT if options.output is None else options.output
     fitted, params = load_scene(options.model)
-    write_report(fitted, path, random_state=params["random_state"])
+    title = f"Report of {Path(os.path.abspath(options.model)).name}"
+    write_report(fitted, path, title=title, random_state=params["random_state"])
     if options.json:
         print_json({"report": os.fspath(path)})
     elif not options.quiet:

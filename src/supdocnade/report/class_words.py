@@ -1,9 +1,10 @@
 """Visual words and tags of classes and topics.
 
-The visual words of a class are found as in the paper: the three hidden units with the largest
-weights of the class in U are averaged in W, and the words with the largest averages are shown. A
-visual word is ranked by its best region. Topics are those of the model's rotation of the topic
-features, and their visual words are those whose counts correlate most with them.
+The visual words of a class are those whose counts correlate most with it: its photographs have them
+more often than others. A visual word is ranked by its best region. Topics are those of the model's
+rotation of the topic features, and their visual words are found in the same way. The paper averages
+W over the three hidden units with the largest weights of the class in U; the patches of such words
+are often on no photograph of the class.
 
 Tags are counted: a tag is shown with its share of the photographs of a class, beside its share of
 the others, since tags with large averages in W may be on no photograph of the class. The tags and
@@ -76,12 +77,14 @@ def class_topics(fitted: "FittedScene") -> list[list[int]]:
 
 
 def class_words(fitted: "FittedScene") -> list[list[int]]:
-    """Return the visual words of every class of a model, as `mean_words` does."""
-    if not fitted.classes:
-        return []
-    weight_HK = fitted.network.components[:, : fitted.network.config.n_visual_words]
-    units_CX = top_ranked(fitted.network["label_weight"], N_TOPICS).tolist()
-    return [mean_words(weight_HK, units, fitted.encoder.n_words) for units in units_CX]
+    """Return the visual words that set every class apart; none if there is one class alone."""
+    training_set, n_classes = fitted.training_set, len(fitted.classes)
+    if n_classes < 2:
+        return [[]] * n_classes
+    label_N1 = training_set.photographs.label_numbers(fitted.classes)[:, None]
+    members_NC = (label_N1 == np.arange(n_classes)).astype(np.float64)
+    scores_CK = count_correlation(members_NC, [fitted.damp(training_set.counts)])
+    return [mean_words(scores_CK, [each], fitted.encoder.n_words) for each in range(n_classes)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,9 @@ COVER = 8
 N_DOCUMENTS, EXCERPT = 3, 220
 """Documents that are shown with a topic of texts, and characters of a document."""
 
+MAX_RATIO = 50
+"""Ratios of two shares that are larger are no better known than that."""
+
 FIGURES = (
     "f_measure",
     "f_measure_of_given",
@@ -76,6 +79,7 @@ def write_report(
     fitted: FittedScene,
     path: str | os.PathLike[str],
     *,
+    title: str = TITLE,
     random_state: int | None = None,
 ) -> None:
     """Write one HTML file about a model.
@@ -85,11 +89,13 @@ def write_report(
     path : of the file; it is replaced as a whole or not at all.
     random_state : of its `SceneModel`, listed with the settings.
     """
-    page = render_report(fitted, random_state=random_state)
+    page = render_report(fitted, title=title, random_state=random_state)
     write_atomically(Path(path), page.encode("utf-8", "replace"))
 
 
-def render_report(fitted: FittedScene, *, random_state: int | None = None) -> str:
+def render_report(
+    fitted: FittedScene, *, title: str = TITLE, random_state: int | None = None
+) -> str:
     """Return the page about a model.
 
     The arguments are those of `write_report`.
@@ -98,7 +104,7 @@ def render_report(fitted: FittedScene, *, random_state: int | None = None) -> st
         create_environment()
         .get_template("report.html")
         .render(
-            title=TITLE,
+            title=title,
             fitted=fitted,
             classes=[
                 {**each, "words": _words(fitted, each["words"])}
@@ -219,12 +225,12 @@ def _interleave_classes(cards: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
 def _cover(fitted: FittedScene) -> list[tuple[str, str]]:
     """Return captions and pictures of a few photographs for the head.
 
-    There is one of each class, with its name; with fewer than two classes the captions are the
-    names of the files.
+    There is one of each class, with its name, if possible one that was answered rightly. With
+    fewer than two classes the captions are the names of the files.
     """
     examples = fitted.thumbnails
     shown: dict[str, str] = {}
-    for image in fitted.held_out.images:
+    for image in sorted(fitted.held_out.images, key=lambda each: each.right is not True):
         if image.label is not None and image.name in examples.names:
             shown.setdefault(image.label, image.name)
     captions = [(name, label) for label, name in shown.items()]
@@ -255,7 +261,9 @@ def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
 
 
 def _words(fitted: FittedScene, words: Sequence[int]) -> list[tuple[int, str]]:
-    """Return visual words with their pictures."""
+    """Return visual words with their pictures; none of a model without patches."""
+    if not fitted.words.examples.n_examples_K.any():
+        return []
     return [(word, mosaic_uri(fitted.example_patches(word))) for word in words]
 
 
@@ -288,11 +296,13 @@ def _ratio(share: float, elsewhere: float | None) -> str:
     if elsewhere == 0:
         return "only here"
     ratio = share / elsewhere
+    if ratio > MAX_RATIO:
+        return f"> {MAX_RATIO}\u202f×"
     return f"{ratio:.0f}\u202f×" if ratio >= 10 else f"{ratio:.1f}\u202f×"
 
 
 def _number(value: float) -> str:
-    return f"{value:,}".replace(",", "\u202f")
+    return f"{value:,}"
 
 
 def render_text_report(

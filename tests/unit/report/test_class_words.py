@@ -1,6 +1,7 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 from tests.scene_model import columns, scenes, small_model
 
@@ -28,16 +29,18 @@ def test_weights_are_averaged_over_topics_and_the_best_region_counts():
     assert mean_words(W, [0], 3) == [1, 2, 0]
 
 
-def test_the_words_of_a_class_are_those_of_its_hidden_units():
+def test_the_words_of_a_class_are_more_frequent_in_it_than_in_others():
     fitted = small_model().fitted_
+    counts = fitted.damp(fitted.training_set.counts).toarray()
+    labels = np.array(fitted.training_set.photographs.labels)
     found = class_words(fitted)
-    U = torch.from_numpy(fitted.network["label_weight"])
-    for words, row in zip(found, U, strict=True):
-        units = torch.topk(row, 3).indices.tolist()
-        weights = fitted.network.components[units, : fitted.encoder.n_features]
-        by_region = weights.astype(float).mean(axis=0).reshape(4, -1)
-        assert words[0] == by_region.max(axis=0).argmax()
+    for label, words in zip(fitted.classes, found, strict=True):
+        inside, others = (counts[labels == label], counts[labels != label])
+        more = (inside.mean(axis=0) - others.mean(axis=0)).reshape(4, -1)
+        assert (more[:, words].max(axis=0) > 0).all()
         assert len(words) == 4
+    assert len({word for words in found for word in words}) > 4
+    assert class_words(replace(fitted, classes=("coast",))) == [[]]
 
 
 @pytest.mark.parametrize("model", [("svm", "words"), ("softmax", "sigmoid")])

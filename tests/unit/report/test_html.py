@@ -8,7 +8,14 @@ import pytest
 from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
-from supdocnade.report.html import TITLE, render_report, write_report
+from supdocnade.report.charts import jpeg_uri
+from supdocnade.report.html import (
+    TITLE,
+    create_environment,
+    render_report,
+    write_report,
+)
+from supdocnade.scene.sharing import strip_scene
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
 HOSTILE = '<script>alert("1")</script>&amp;\'"><img src=http://x/y>{{ 7 * 7 }}'
@@ -99,6 +106,38 @@ def test_a_report_shows_everything():
     assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.thumbnails.topics)
 
 
+def test_a_model_without_patches_has_a_report_without_them():
+    fitted = small_model().fitted_
+    assert "Patches of visual word" in render_report(fitted)
+    assert "Patches of visual word" not in render_report(strip_scene(fitted))
+
+
+def test_classes_are_headed_by_right_answers():
+    fitted = small_model().fitted_
+    right = {each.name: each.right for each in fitted.held_out.images if each.label is not None}
+    images = sorted(fitted.held_out.images, key=lambda each: each.right is True)
+    wrong_first = replace(fitted, held_out=replace(fitted.held_out, images=tuple(images)))
+    shown = {each.label for each in images if right.get(each.name)}
+    head = render_report(wrong_first).split("<main>")[0]
+    pictures = re.findall(r'<img src="([^"]*)" alt="Photograph: ([^"]*)"', head)
+    names = {jpeg_uri(fitted.thumbnails.picture(name)): name for name in fitted.thumbnails.names}
+    found = {label: names[uri] for uri, label in pictures}
+    assert all(right[found[label]] for label in shown)
+    assert shown
+
+
+def test_shares_are_not_compared_more_exactly_than_they_are_known():
+    ratio = create_environment().filters["ratio"]
+    pairs = [(0.5, 0.2), (0.5, 0.02), (0.9, 0.001), (0.5, 0.0), (0.5, None)]
+    assert [ratio(*pair) for pair in pairs] == [
+        "2.5\u202f×",
+        "25\u202f×",
+        "> 50\u202f×",
+        "only here",
+        "",
+    ]
+
+
 def test_topics_of_a_class_are_those_that_support_it():
     fitted = small_model().fitted_
     weights = fitted.rotation.rotate_weights(fitted.network["label_weight"])
@@ -122,22 +161,22 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
         (
             {"known": (False, False)},
             ["Topic "],
-            ["each class is shown", "Confusions", "F-measure"],
+            ["Typical details", "Confusions", "F-measure"],
         ),
         (
             {"known": (False, True)},
             ["F-measure of five", "Results by tag"],
-            ["each class is shown", "Accuracy"],
+            ["Typical details", "Accuracy"],
         ),
         (
             {"known": (True, False)},
-            ["Accuracy", "each class is shown", "slightly optimistic"],
+            ["Accuracy", "Typical details", "slightly optimistic"],
             ["F-measure", "Tags", "class and tag"],
         ),
         ({"held_out": 0.0}, ["No photographs were held out"], ["Accuracy", "Predictions for"]),
         ({"n_classes": 1}, ["no classification to evaluate"], ["Accuracy", "Confusions"]),
         ({"n_classes": 2, "classifier": "softmax"}, ["Accuracy"], ["support vector machine"]),
-        ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["each class is shown"], []),
+        ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["Typical details"], []),
     ],
 )
 def test_models_that_know_less_have_a_report(options, present, absent):

@@ -23,7 +23,7 @@ function kindTabs(chosen) {
 }
 
 const LEADS = {
-  class: "The visual words and topics with the largest weight for each class, and the tags that set it apart: the share of its photographs that have the tag, and how many times as often they have it as those of other classes.",
+  class: "Each class with the visual words that its photographs have more often than those of other classes, the topics that support it, and the tags that set it apart: the share of its photographs that have the tag, and how many times as often they have it as those of other classes.",
   topic: "A topic is a pattern that sets photographs apart. Each is shown with the visual words that activate it, and with the classes and tags of the tenth of all photographs that activate it most: their share there, and how many times as often they occur there as elsewhere.",
   word: "A visual word is a group of patches that look alike. These words belong to a class or a topic.",
   tag: "How often photographs have each tag. Choose a tag to see its topics.",
@@ -46,6 +46,7 @@ const wordList = (words) => h("ul", { class: "words" }, words.map((word) =>
 function ratio({ share, elsewhere }) {
   if (elsewhere === null) return "";
   if (elsewhere === 0) return "only here";
+  if (share > 50 * elsewhere) return "> 50 ×";
   return `${(share / elsewhere).toFixed(share >= 10 * elsewhere ? 0 : 1)} ×`;
 }
 
