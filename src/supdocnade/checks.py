@@ -65,14 +65,14 @@ def check_known(name: str, value: str, known: Sequence[str]) -> None:
     >>> check_known("tag", "zebra", ("sea", "zebra"))
     >>> check_known("tag", "zebre", ("sea", "zebra"))
     Traceback (most recent call last):
-    supdocnade.errors.InvalidArgument: tag must be one that the model knows, got 'zebre'; did you mean 'zebra'?
-    """  # noqa: E501
+    supdocnade.errors.InvalidArgument: the model has no tag 'zebre'; did you mean 'zebra'?
+    """
     if value in known:
         return
     folded = {each.casefold(): each for each in known}
     near = [repr(folded[each]) for each in get_close_matches(value.casefold(), folded)]
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `supdocnade info` lists them."
-    raise InvalidArgument(f"{name} must be one that the model knows, got {value!r}{hint}")
+    raise InvalidArgument(f"the model has no {name} {value!r}{hint}")
 
 
 def check_count(name: str, value: object, *, least: int = 0) -> int:

@@ -234,7 +234,7 @@ def test_changes_are_announced(page):
     assert announced(page) == "The photograph without colours."
     page.set_input_files("#files", [BAD_FILE])
     expect(page.locator(".result .problem")).to_be_visible()
-    assert announced(page) == "notes.jpg: notes.jpg is no image of a known format."
+    assert announced(page) == "notes.jpg: notes.jpg is not an image that can be read."
     page.get_by_role("button", name="Remove notes.jpg").click()
     assert announced(page) == "notes.jpg removed."
     page.get_by_role("button", name="Remove all").click()

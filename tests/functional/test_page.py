@@ -91,7 +91,7 @@ def test_every_file_gets_its_own_card(page):
     names = page.locator(".result .file bdi").all_text_contents()
     assert names == ["0.jpg", "9.jpg", "20.jpg", "notes.jpg"]
     problem = page.locator(".result .problem")
-    expect(problem).to_have_text("notes.jpg is no image of a known format.")
+    expect(problem).to_have_text("notes.jpg is not an image that can be read.")
     page.get_by_role("button", name="Remove notes.jpg").click()
     expect(page.locator(".result")).to_have_count(3)
     page.get_by_role("button", name="Remove all").click()

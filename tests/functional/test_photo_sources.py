@@ -94,7 +94,7 @@ def test_names_from_a_pipe_are_photographs_or_folders(places, model, tmp_path):
     done = supdocnade("predict", model, "--files-from", tmp_path / "names", "--json")
     assert done.code == 1
     assert [each["file"] for each in done.objects] == [photo]
-    assert done.err.count("is no image of a known format") == 2
+    assert done.err.count("is not an image that can be read") == 2
 
 
 def test_a_damaged_photograph_in_a_shard_is_named(places, model, tmp_path):

@@ -30,7 +30,7 @@ def info(options: Info) -> None:
     if options.json:
         print_json(info_to_dict(options.model, fitted, params["random_state"]))
     else:
-        print_line(format_info(fitted, params["random_state"]))
+        print_line(format_info(fitted, params["random_state"], all_rows=options.all_rows))
 
 
 def report(options: Report) -> None:
@@ -88,8 +88,8 @@ def info_to_dict(model: Path, fitted: FittedScene, seed: int | None) -> dict[str
     }
 
 
-def format_info(fitted: FittedScene, seed: int | None) -> str:
-    """Return tables of the data, the classes, the tags and the settings of a model."""
+def format_info(fitted: FittedScene, seed: int | None, *, all_rows: bool = True) -> str:
+    """Return tables of the data, the classes, the tags and, if all, the settings of a model."""
     data, settings = fitted.data, fitted.settings.used()
     rows = [
         ["photographs", f"{data['n_images']}"],
@@ -97,7 +97,7 @@ def format_info(fitted: FittedScene, seed: int | None) -> str:
         ["  with known tags", f"{data['n_tagged']}"],
         ["classes", f"{len(fitted.classes)}"],
         ["tags", f"{len(fitted.tag_names)}"],
-        ["features", settings["features"]],
+        ["features", settings["features"] + (" and SIFT" if fitted.encoder.sift_encoder else "")],
         *([["classifier", fitted.choices.classifier]] if fitted.choices.classifier else []),
         ["made by supdocnade", fitted.versions.get("supdocnade", "?")],
     ]
@@ -118,10 +118,11 @@ def format_info(fitted: FittedScene, seed: int | None) -> str:
             [clean_name(tag), f"{count}", format_percent(thresholds[tag])]
             for tag, count in _tag_counts(fitted).items()
         ]
-        parts.append(format_table([["tag", "photographs", "written from"], *tags]))
-    values = {**settings, "random_state": seed}
-    named = [[name, clean_name(str(value))] for name, value in values.items()]
-    parts.append(format_table([["setting", "value"], *named]))
+        parts.append(format_table([["tag", "photographs", "XMP from"], *tags]))
+    if all_rows:
+        values = {**settings, "random_state": seed}
+        named = [[name, clean_name(str(value))] for name, value in values.items()]
+        parts.append(format_table([["setting", "value"], *named]))
     return "\n\n".join(parts)
 
 

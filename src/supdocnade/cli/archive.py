@@ -47,6 +47,8 @@ def suggest(options: Suggest) -> int:
     quiet = options.quiet
     fitted, _ = load_scene(options.model)
     sources = expand_folders(options.photos)
+    if not sources:
+        raise InvalidArgument(f"{', '.join(options.photos)} contains no photographs.")
     with ProgressBars(quiet=quiet, stage_lines=False) as progress, print_warnings(quiet=quiet):
         run = RunOptions(
             n_jobs=options.jobs, device=options.device, on_error="skip", progress=progress
@@ -153,7 +155,7 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
         print_message(f"note: {note}")
     photographs = from_records(folder.records)
     if not len(photographs):
-        raise InvalidArgument(f"{options.photos} must hold photographs, got none.")
+        raise InvalidArgument(f"{options.photos} contains no photographs.")
     explain_resuming(SAME_COMMAND)
     with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
         run = RunOptions(

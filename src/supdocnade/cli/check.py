@@ -11,6 +11,7 @@ from supdocnade.images.network_library import choose_features
 from supdocnade.runs import ProgressCallback, RunOptions, no_progress
 from supdocnade.scene.dataset import SMALL_CLASS, from_records
 from supdocnade.scene.inspection import (
+    LIMIT,
     describe_class_conflicts,
     describe_rare_tags,
     describe_similar_names,
@@ -91,7 +92,11 @@ def format_check(found: dict[str, Any]) -> list[str]:
     if found["n_unlabelled"]:
         rows.append(["without a class", str(found["n_unlabelled"])])
     lines += [f"  {line}" for line in format_table(rows).splitlines()]
-    repeated = [" = ".join(names) for names in found["near_duplicates"]]
+    below, n_groups = f"{found['folder']}/", len(found["near_duplicates"])
+    repeated = [
+        list_some([name.removeprefix(below) for name in names], LIMIT)
+        for names in found["near_duplicates"][:MAX_NAMED]
+    ]
     invalid, n_more = found["invalid_lines"][:MAX_NAMED], len(found["invalid_lines"]) - MAX_NAMED
     problems = [
         *found["notes"],
@@ -103,7 +108,10 @@ def format_check(found: dict[str, Any]) -> list[str]:
         describe_similar_names(found["classes"], "classes", MAX_NAMED),
         describe_rare_tags(found["tags"], found["min_tag_count"], MAX_NAMED),
         describe_similar_names(found["tags"], "tags", MAX_NAMED),
-        f"near-duplicates: {list_some(repeated, MAX_NAMED)}." if repeated else "",
+        *(f"near-duplicates: {names}." for names in repeated),
+        f"{format_count(n_groups - MAX_NAMED, 'other group')} of near-duplicates."
+        if n_groups > MAX_NAMED
+        else "",
         describe_class_conflicts(found["in_two_classes"]),
         *(each["reason"] for each in found["unreadable"]),
     ]

@@ -14,10 +14,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from supdocnade.text import clean_name
 
@@ -129,12 +131,20 @@ class ProgressBars:
         self._stage = stage
 
 
+class _TimeColumn(TimeRemainingColumn):
+    """Time that a stage still takes, and the time that it took."""
+
+    def render(self, task: Task) -> Text:
+        time = super().render(task)
+        return Text("took ") + time if task.finished else time + Text(" left")
+
+
 def _create_bars() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        _TimeColumn(elapsed_when_finished=True),
         console=Console(stderr=True),
         redirect_stdout=False,  # Results must stay on stdout.
     )

@@ -98,15 +98,12 @@ def explanation_to_dict(image: Path, picture: Path, explanation: Explanation) ->
 
 def format_explanation(image: Path, picture: Path, explanation: Explanation) -> str:
     """Return a summary of an explanation."""
-    topics = explanation.topic_share_H
     as_whole = ""
     if explanation.global_share:
         as_whole = f"the photograph as a whole: {explanation.global_share:+.2f}\n"
-    strongest = ", ".join(f"{topic} ({topics[topic]:+.2f})" for topic in (-topics).argsort()[:3])
     return (
         f"{image}: {explanation.name}, {explanation.decision} ({describe_score(explanation)})\n"
         f"{describe_support(explanation)}\n"
         f"{as_whole}"
-        f"strongest topics: {strongest}\n"
         f"picture written to {picture}"
     )

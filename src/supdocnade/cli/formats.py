@@ -25,7 +25,7 @@ def format_count(number: int, noun: str) -> str:
     """
     if number == 1:
         return f"1 {noun}"
-    return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
+    return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def format_right(share: float, total: int) -> str:
@@ -113,11 +113,12 @@ def format_text(row: Row) -> str:
         parts.append(f"{clean_name(row['label'])} {format_percent(row['probability'])}{unsure}")
     if row["unfamiliar"]:
         parts.append("unlike the training photographs")
-    named = (
+    named = [
         f"{clean_name(each['tag'])} {format_percent(each['probability'])}" for each in row["tags"]
-    )
-    parts.append(", ".join(named) or "no tags")
-    return f"{clean_name(row['file'])}: {'; '.join(parts)}"
+    ]
+    if named:
+        parts.append(", ".join(named))
+    return f"{clean_name(row['file'])}: {'; '.join(parts) or 'no tags'}"
 
 
 def print_passed_over(places: Iterable[str]) -> None:

@@ -67,7 +67,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for command in COMMANDS:
     line = str(command.__doc__).partition("\n")[0]
@@ -85,7 +85,7 @@ def describe(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
 ) -> None:
@@ -105,6 +105,10 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments:
         run(["--help"])
         return 2
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
+    elif list(arguments) == ["version"]:
+        arguments = ["--version"]
     explain_resuming("")
     try:
         code = typer.main.get_command(app).main(

@@ -26,6 +26,9 @@ SERVING = ("fastapi", "uvicorn", "multipart")
 
 MAX_MEGA = 100_000
 
+TABLES = (".csv", ".json", ".jsonl", ".tsv", ".txt")
+"""Endings of files, which no folder of predictions has."""
+
 
 class Predict(OnCluster, Printing):
     """Predict the class and the tags of photographs.
@@ -103,6 +106,11 @@ class Predict(OnCluster, Printing):
                     "--undo takes no model, no photographs and no option but --dry-run."
                 )
             return
+        if self.output is not None and self.output.suffix.lower() in TABLES:
+            raise UsageError(
+                f"--output is a folder, got {self.output}; --csv and --json print a table, "
+                f"> {self.output} writes it to a file."
+            )
         check_together(self, "output", needing=("cluster",), excluded=("csv", "write_xmp"))
         check_together(self, "write_xmp", needing=("dry_run", "min_probability", "record"))
         if self.model is None:
@@ -136,8 +144,8 @@ class Evaluate(OnDevice, Parallel, Printing):
 class Explain(OnDevice, Printing):
     """Show which patches of a photograph support a class or a tag.
 
-    The shares of all patches add up to the score of the photograph minus that of an empty one. The
-    picture shows the shares over the photograph; --json prints them.
+    Bright parts of the picture support the answer, dark parts oppose it. --json prints the share of
+    every patch in the score.
 
     \b
     Examples:
@@ -190,7 +198,7 @@ class Info(Command):
     """List the classes, tags, settings and figures of a model.
 
     The figures are those on photographs that were held out while the model was trained. Beside each
-    tag are the number of its photographs and the probability from which on `predict --write-xmp`
+    tag are the number of its photographs and the least probability at which `predict --write-xmp`
     writes it.
 
     \b
@@ -200,6 +208,7 @@ class Info(Command):
     """
 
     model: Path = argument("MODEL", MODEL)
+    all_rows: bool = option(False, "Also print the settings.", "--all")
     json: bool = option(False, "Print results as JSON.")
 
 
@@ -237,9 +246,7 @@ class Index(Parallel, Printing):
     """
 
     model: Path = argument("MODEL", MODEL)
-    photos: list[str] = argument(
-        "PHOTOS...", "Folders of photographs, or other places, as for train."
-    )
+    photos: list[str] = argument("PHOTOS", "Folders of photographs, or other places, as for train.")
     output: Path | None = option(None, "Index to write; default: MODEL.index.", "--output", "-o")
     replace: bool = option(False, "Make an index again from the start, also one of another model.")
 
@@ -280,7 +287,7 @@ class Serve(Parallel, Printing):
     )
     allow_open: bool = option(False, "Serve other machines without a token.")
     allow_host: list[str] | None = option(
-        None, "Additional host name of the server, such as that of a proxy."
+        None, "Additional host name of the server, such as that of a proxy.", metavar="NAME"
     )
     max_megabytes: float = option(64, "Largest request in megabytes.", min=0.001, max=MAX_MEGA)
     max_megapixels: float = option(64, "Largest image in megapixels.", min=0.001, max=MAX_MEGA)

@@ -34,6 +34,8 @@ def option(default: Any, help: str, *flags: str, **more: Any) -> Any:
     default : `MISSING` if the option is required.
     flags : by default, the name of the field.
     """
+    if more.keys() & {"min", "max"}:
+        more.setdefault("metavar", "NUMBER")
     declare = partial(typer.Option, help=help, **more)
     return field(default=default, metadata={"declare": declare, "flags": flags})
 
@@ -78,7 +80,10 @@ class Parallel(Command):
     """Options of commands that work in parallel."""
 
     jobs: int = option(
-        -1, "Number of workers; -1 uses all cores. Does not affect results.", "--jobs", "-j"
+        -1,
+        "Number of workers; -1 uses all cores. Does not affect results.",
+        *("--jobs", "-j"),
+        metavar="NUMBER",
     )
 
     def check(self) -> None:
@@ -202,7 +207,14 @@ def _setting_parameter(rule: Field[Any]) -> Parameter:
     limits = rule.metadata["limits"]
     least = limits.get("least", limits.get("above"))
     help = rule.metadata["help"].split(". ")[0].rstrip(".") + "."
-    declared = typer.Option(rule.metadata["option"], min=least, max=limits.get("most"), help=help)
+    number = "NUMBER" if least is not None else None
+    declared = typer.Option(
+        rule.metadata["option"],
+        min=least,
+        max=limits.get("most"),
+        help=help,
+        metavar=number,
+    )
     return _parameter(rule, rule.type, declared)
 
 

@@ -12,7 +12,7 @@ from supdocnade.cli.console import (
     print_message,
     print_warnings,
 )
-from supdocnade.cli.formats import format_count
+from supdocnade.cli.formats import format_count, format_right
 from supdocnade.cli.learning_commands import Topics
 from supdocnade.cli.options import UsageError
 from supdocnade.cli.stopping import explain_resuming
@@ -197,9 +197,13 @@ def print_summary(model: TextModel, output: Path) -> None:
     """Print what was learned, how good it is, and where it was written."""
     figures = model.figures
     n_documents = format_count(int(figures["n_documents"]), "document")
+    n_units, n_topics = model.fitted.network.config.n_topics, len(model.words)
+    fewer = (
+        "" if n_topics == n_units else f"; {n_units} were asked for, and some of them say the same"
+    )
     print_line(
-        f"learned {format_count(len(model.words), 'topic')} from {n_documents} "
-        f"and {format_count(int(figures['n_words']), 'word')}"
+        f"learned {format_count(n_topics, 'topic')} from {n_documents} "
+        f"and {format_count(int(figures['n_words']), 'word')}{fewer}"
     )
     print_line(f"coherence (NPMI) {figures['coherence']:.2f}, diversity {figures['diversity']:.2f}")
     if figures["perplexity"] is not None:
@@ -209,7 +213,8 @@ def print_summary(model: TextModel, output: Path) -> None:
             f"(by frequencies alone {figures['unigram_perplexity']:.0f})"
         )
     if figures["accuracy"] is not None:
-        print_line(f"accuracy of classes {100 * figures['accuracy']:.0f} % on held-out documents")
+        right = format_right(figures["accuracy"], int(figures["n_labelled"]))
+        print_line(f"accuracy of classes on held-out documents: {right}")
     print_line(f"model written to {output}, report to {output / REPORT}")
 
 

@@ -266,10 +266,12 @@ def describe_records(records: Sequence[ImageRecord], *, extends: bool = False) -
     labels = from_records(records).count_classes()
     one_class = len(labels) == 1 and not extends
     notes = (
-        f"all labelled photographs are of one class, {min(labels)}." if one_class else None,
+        "all labelled photographs are of one class: every photograph will be called "
+        f"{min(labels)}; add photographs of other classes."
+        if one_class
+        else None,
         None if extends else describe_small_classes(labels),
-        describe_similar_names(labels, "classes"),
-        describe_similar_names(count_tags(record.tags for record in records), "tags"),
+        describe_similar_names(labels, "classes"),  # Those of tags, in `check`, are often wrong.
     )
     return [note for note in notes if note]
 
@@ -383,8 +385,8 @@ def print_summary(model: SceneModel, output: Path) -> None:
     print_line(f"learned {classes} and {tags} from {n_images}")
     if rare := _rare_tags(model):
         print_line(
-            f"{format_count(len(rare), 'tag')} on fewer than {fitted.settings.min_tag_count} "
-            "photographs not learned (see --min-tag-count)"
+            f"{format_count(len(rare), 'tag')} not learned: on fewer than "
+            f"{fitted.settings.min_tag_count} photographs (see --min-tag-count)"
         )
     print_line(format_held_out(fitted))
     print_line(f"model written to {output}")

@@ -153,8 +153,8 @@ def scan_folder(
     listing = list_folder(root)
     notes = describe_passed_over(listing.others)
     if not listing.photographs:
-        got = "; ".join(["none", *(note.rstrip(".") for note in notes)])
-        raise StorageError(f"{root} must hold photographs ({', '.join(EXTENSIONS)}), got {got}.")
+        none = f"{root} contains no photographs ({', '.join(EXTENSIONS)})"
+        raise StorageError(f"{'; '.join([none, *(note.rstrip('.') for note in notes)])}.")
     sources = join_addresses(root, listing.photographs)
     found = describe_photographs(root, listing, sources, progress, on_error, in_files=in_files)
     return replace(found, notes=(*notes, *found.notes))
@@ -190,7 +190,7 @@ def describe_photographs(
         entries, notes = parse_rows(metadata, read_rows(metadata), errors)
         entries = match_names(metadata, entries, names, errors)
     for name in entries.keys() - set(names) if is_complete else ():
-        reason = "is no photograph" if name in listing.others else "does not exist"
+        reason = "is not a photograph" if name in listing.others else "does not exist"
         line = entries.pop(name).line
         errors[line] = StorageError(f"{metadata}, line {line} names {name}, which {reason}.")
     if errors and on_error == "raise":
@@ -310,7 +310,7 @@ def describe_passed_over(others: Sequence[str], *, with_tables: bool = True) -> 
     `with_tables` names tables in which someone may expect tags.
 
     >>> describe_passed_over(["a.CR2", "sea/b.cr2"])
-    ['passed over: 2 .cr2.']
+    ['ignored: 2 .cr2.']
     """
     notes = []
     tables = {
@@ -321,13 +321,13 @@ def describe_passed_over(others: Sequence[str], *, with_tables: bool = True) -> 
     if counts := count_endings(name for name in others if name not in tables):
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kinds = ", ".join(f"{count} {ending}" for ending, count in ordered)
-        notes.append(f"passed over: {kinds}.")
+        notes.append(f"ignored: {kinds}.")
     if folders := [name for name in others if _is_system_folder(name)]:
         several = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
-        notes.append(f"passed over: the system folder {folders[0]}{several}.")
+        notes.append(f"ignored: the system folder {folders[0]}{several}.")
     if tables:
         names, expected = ", ".join(sorted(tables)), ", ".join(METADATA_NAMES)
-        notes.append(f"passed over: {names}; tags are read from one of {expected}.")
+        notes.append(f"ignored: {names}; tags are read from one of {expected}.")
     return notes
 
 

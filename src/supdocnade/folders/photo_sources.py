@@ -127,7 +127,7 @@ def require_sources(place: str | os.PathLike[str]) -> list[tuple[str, Source]]:
         raise StorageError(f"{place} must be a place of photographs, but it does not exist.")
     found = find_sources(place)
     if not found:
-        raise StorageError(f"{place} must hold photographs, got none.")
+        raise StorageError(f"{place} contains no photographs.")
     return found
 
 
@@ -218,7 +218,7 @@ def scan_tar(address: str) -> list[ImageRecord]:
                 f"{address} must be a whole tar file that is not compressed, got another: {error}."
             ) from error
     if not records:
-        raise StorageError(f"{address} must hold photographs, got none.")
+        raise StorageError(f"{address} contains no photographs.")
     return records
 
 

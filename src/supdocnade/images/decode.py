@@ -264,7 +264,7 @@ def open_image(file: IO[bytes], name: str) -> ImageFile.ImageFile:
         return JpegImageFile(file)  # Its header was read before.
     except UnidentifiedImageError as error:
         kind = next((kind for mark, kind in _DOCUMENTS.items() if mark in start), None)
-        what = "no image of a known format" if kind is None else f"{kind}, not a photograph"
+        what = "not an image that can be read" if kind is None else f"{kind}, not a photograph"
         raise UnreadableImage(f"{name} is {what}.") from error
     except Exception as error:
         raise _damaged(name, error) from error
@@ -301,6 +301,8 @@ def _load_pixels(image: Image.Image, name: str, *, keep_mode: bool = False) -> I
 
 def _damaged(name: str, error: Exception) -> UnreadableImage:
     reason = str(error).rstrip(".") or type(error).__name__
+    if "truncated" in reason:
+        reason = "the end of the file is missing"
     return UnreadableImage(f"{name} is damaged: {reason}.")
 
 

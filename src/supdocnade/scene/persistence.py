@@ -155,7 +155,7 @@ def check_target(folder: Path, *, force: bool = True) -> None:
     if not target.exists():
         return
     if not target.is_dir():
-        raise StorageError(f"{folder} must be a folder that a model can be written to, got a file.")
+        raise StorageError(f"{folder} is a file; choose a folder for the model.")
     found = {entry.name for entry in target.iterdir()}
     ours = {SCENE, DESCRIPTION, REPORT}
     # A kill leaves such files behind, which the next write removes.

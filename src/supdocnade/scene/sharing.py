@@ -49,7 +49,8 @@ def strip_scene(fitted: FittedScene) -> FittedScene:
 def describe_contents(fitted: FittedScene) -> list[str]:
     """Return sentences about what of its training photographs a model carries."""
     photographs = fitted.training_set.photographs
-    kept = f"the word counts and classes of {len(photographs)} photographs"
+    features = "" if fitted.training_set.features_BF is None else ", features"
+    kept = f"the word counts{features} and classes of {len(photographs)} photographs"
     if is_stripped(fitted):
         return [f"The model carries {kept}, without pictures, names and tags."]
     return [

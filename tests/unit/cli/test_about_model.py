@@ -25,6 +25,7 @@ def test_info_lists_classes_tags_settings_and_figures():
     assert ["classifier", "svm"] in lines
     assert found["classifier"] == "svm"
     assert ["n_topics", "12"] in lines
+    assert "n_topics" not in format_info(fitted, 0, all_rows=False)
     error = f"{100 * fitted.held_out.figures['class_calibration_error']:.1f}"
     assert ["calibration", "error", "of", "classes", error, "%"] in lines
     assert any(line[-1:] == ["%"] for line in lines)

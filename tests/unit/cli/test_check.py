@@ -49,16 +49,17 @@ def test_every_problem_is_found(photos):
     lines = "\n".join(format_check(found))
     for expected in (
         "11 photographs in 2 classes; 3 tags on 4 of them",
-        "passed over: 1 .mov.",
+        "ignored: 1 .mov.",
         "metadata.jsonl: not read: author",
         "classes that look alike: building (9) and buiding (1).",
         "tags that look alike: window (3) and windo (1).",
         "a tag on fewer than 3 photographs",
         "too few to hold any out: buiding (1).",
-        "is no image of a known format",
+        "is not an image that can be read",
         "is too long and narrow",
         "a photograph is in two classes",
-        "near-duplicates: ",
+        "near-duplicates: buiding/same.png, building/000.png.",
+        "near-duplicates: building/001.png, building/lighter.png.",
     ):
         assert expected in lines
 

@@ -29,6 +29,7 @@ def test_bars_are_drawn_only_on_terminals(monkeypatch, stream, quiet, visible):
         progress("reading", 2, 2)
     assert ("reading" in err.getvalue()) is visible
     assert ("2/2" in err.getvalue()) is visible
+    assert (" took " in err.getvalue()) is visible
 
 
 @pytest.mark.parametrize("over", [False, True])

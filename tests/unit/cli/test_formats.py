@@ -38,6 +38,7 @@ def test_without_classes_or_tags():
     bare = prediction(label=None, probability=None, probabilities={}, tags=(), ranked_tags=())
     assert format_text(bare.to_dict()) == "a.jpg: no tags"
     assert format_csv(bare.to_dict()) == "a.jpg,,,false,,,false"
+    assert format_text(prediction(tags=()).to_dict()) == "a.jpg: coast 93 %"
 
 
 @pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg", "a b.jpg"])

@@ -18,7 +18,10 @@ def test_help_is_as_recorded():
 def test_without_a_command_there_is_help():
     bare = supdocnade()
     assert (bare.code, bare.out) == (2, supdocnade("--help").out)
-    assert supdocnade("--version").out == f"supdocnade {__version__}\n"
+    for asked in ("--version", "-V", "version"):
+        assert supdocnade(asked).out == f"supdocnade {__version__}\n"
+    assert supdocnade("help").out == supdocnade("--help").out
+    assert supdocnade("help", "train").out == supdocnade("train", "--help").out
 
 
 @pytest.mark.parametrize(
@@ -31,6 +34,7 @@ def test_without_a_command_there_is_help():
         ["predict", "model"],
         ["predict", "model", "a.jpg", "--json", "--csv"],
         ["predict", "model", "a.jpg", "--dry-run"],
+        ["predict", "model", "photos", "-o", "out.csv"],
         ["explain", "model", "a.jpg", "--label", "a", "--tag", "b"],
         ["features", "--side", "224"],
         ["features", "--import", "none.onnx"],

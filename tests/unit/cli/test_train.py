@@ -10,7 +10,7 @@ from supdocnade.folders.photo_folder import ImageRecord
 def test_the_one_class_of_added_photographs_is_not_unusual():
     photos = Path("photos")
     records = [ImageRecord(photos / "coast" / name, "coast", None) for name in ("a.jpg", "b.jpg")]
-    assert "of one class, coast" in describe_records(records)[0]
+    assert "every photograph will be called coast" in describe_records(records)[0]
     assert describe_records(records, extends=True) == []
     assert describe_records(records[:1], extends=True) == []
 
@@ -23,5 +23,5 @@ def test_rare_tags_are_named(capsys):
     assert len(rare) + len(model.tag_names_) == len(counts)
     print_summary(model, Path("m"))
     out = capsys.readouterr().out
-    expected = f"{len(rare)} tag{'s' * (len(rare) > 1)} on fewer than 2 photographs not learned"
+    expected = f"{len(rare)} tag{'s' * (len(rare) > 1)} not learned: on fewer than 2 photographs"
     assert (expected in out) == bool(rare)

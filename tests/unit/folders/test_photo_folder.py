@@ -65,9 +65,9 @@ def test_what_is_passed_over_is_said(tmp_path):
     assert [record.path.name for record in found.records] == ["a.jfif"]
     assert found.passed_over == {".cr2": 2, ".mp4": 1, "without ending": 1, ".csv": 1, ".tsv": 1}
     assert found.notes == (
-        "passed over: 2 .cr2, 1 .csv, 1 .mp4, 1 without ending.",
-        "passed over: the system folder __MACOSX and 1 more.",
-        "passed over: tags_free.tsv; tags are read from one of metadata.jsonl, metadata.csv.",
+        "ignored: 2 .cr2, 1 .csv, 1 .mp4, 1 without ending.",
+        "ignored: the system folder __MACOSX and 1 more.",
+        "ignored: tags_free.tsv; tags are read from one of metadata.jsonl, metadata.csv.",
     )
 
 
@@ -170,7 +170,7 @@ def test_folders_without_photographs_are_errors(tmp_path):
     with pytest.raises(StorageError, match=r"file\.jpg cannot be read: Not a directory"):
         read_folder(str(tmp_path / "file.jpg"))
     (tmp_path / "empty" / "sea").mkdir(parents=True)
-    with pytest.raises(StorageError, match=r"empty must hold photographs .*\.heif\), got none"):
+    with pytest.raises(StorageError, match=r"empty contains no photographs .*\.heif\)"):
         read_folder(tmp_path / "empty")
 
 

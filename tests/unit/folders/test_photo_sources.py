@@ -199,7 +199,7 @@ def test_the_name_has_the_tar_file_and_the_source_can_be_pickled(tmp_path):
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"a.txt": b"text"}, "photos.tar must hold photographs, got none."),
+        ({"a.txt": b"text"}, "photos.tar contains no photographs."),
         (
             {"a.jpg": b"", "a.json": b"[1]"},
             "photos.tar/a.json: expected a JSON object, got '[1]'.",

@@ -145,7 +145,7 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
         build_gallery(fitted, photos, tmp_path / "other", options)
     assert (tmp_path / "other/mine").exists()
     (photos / "b.jpg").unlink()
-    with pytest.raises(StorageError, match="must hold photographs"):
+    with pytest.raises(StorageError, match="contains no photographs"):
         build_gallery(fitted, photos, tmp_path / "other")
 
 

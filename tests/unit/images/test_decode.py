@@ -205,7 +205,7 @@ def test_bad_files_are_named_with_the_reason(tmp_path, colors):
     whole = file_of(Image.fromarray(colors), "JPEG")
     cases = {
         "empty.jpg": (b"", "is empty"),
-        "text.jpg": (b"Dear reader, this is no image.", "is no image of a known format"),
+        "text.jpg": (b"Dear reader, this is no image.", "is not an image that can be read"),
         "page.jpg": (b"%PDF-1.7\n", "is a PDF document, not a photograph"),
         "page.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n", "is a PostScript document, not a photograph"),
         "drawing.png": (b'<?xml version="1.0"?>\n<svg>', "is an SVG drawing, not a photograph"),
@@ -310,7 +310,7 @@ def test_the_size_is_known_without_the_pixels(colors, kind):
         assert image_size(half) == (60, 40)
         with pytest.raises(UnreadableImage, match=r"a\.png is damaged"):
             decode(half, name="a.png")
-    with pytest.raises(UnreadableImage, match=r"a\.png is no image"):
+    with pytest.raises(UnreadableImage, match=r"a\.png is not an image"):
         image_size(b"nothing", "a.png")
     with pytest.raises(UnreadableImage, match=r"a\.png is empty"):
         image_size(b"", "a.png")

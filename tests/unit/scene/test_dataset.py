@@ -119,5 +119,5 @@ def test_names_stay_different_when_photographs_are_added_again():
 def test_what_a_folder_passes_over_is_a_warning(tmp_path):
     write_images(tmp_path / "sea", 1)
     (tmp_path / "sea" / "film.mov").touch()
-    with pytest.warns(UserWarning, match=r"passed over: 1 \.mov"):
+    with pytest.warns(UserWarning, match=r"ignored: 1 \.mov"):
         read_photographs(tmp_path)

@@ -98,14 +98,14 @@ def test_without_tags_there_are_classes_alone():
     images, labels, _ = columns(scenes())
     model = fit((images, labels, None))
     assert model.annotate(images[:2]) == [(), ()]
-    with pytest.raises(InvalidArgument, match="tag must be one that the model knows"):
+    with pytest.raises(InvalidArgument, match="the model has no tag"):
         model.explain(images[0], tag="sea")
 
 
 def test_photographs_that_cannot_be_read():
     images, labels, tags = columns(scenes())
     bad = [*images, b"no image"], [*labels, "coast"], [*tags, None]
-    with pytest.raises(UnreadableImage, match="image 24 is no image"):
+    with pytest.raises(UnreadableImage, match="image 24 is not an image"):
         fit(bad)
     model = fit(bad, on_error="skip")
     assert [each.number for each in model.skipped_] == [24]

@@ -48,7 +48,7 @@ def test_unreadable_images_do_not_affect_the_others(server):
 
 def test_request_with_only_unreadable_images_is_a_problem(server):
     one = server.post("/v1/predict", files=upload_form(b"nonsense", names=["a.jpg"]))
-    assert check_problem(one, 422, "unreadable_image", "a.jpg").startswith("a.jpg is no image")
+    assert check_problem(one, 422, "unreadable_image", "a.jpg").startswith("a.jpg is not an image")
     two = server.post("/v1/predict", files=upload_form(b"x", b"y"))
     check_problem(two, 422, "unreadable_image")
     assert [each["file"] for each in two.json()["errors"]] == ["0.jpg", "1.jpg"]

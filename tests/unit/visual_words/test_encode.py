@@ -116,7 +116,7 @@ def bad_files(folder):
     made = {
         "empty.jpg": (b"", "is empty"),
         "cut.png": (good[: len(good) // 2], "is damaged"),
-        "text.jpg": (b"this is no image", "is no image of a known format"),
+        "text.jpg": (b"this is no image", "is not an image that can be read"),
         "one.png": (as_png(np.zeros((1, 1), np.uint8)), "need at least 13 × 13"),
         "small.png": (as_png(stripes(0, (12, 50))), "need at least 13 × 13"),
         "bomb.png": (_bomb(), "pixels"),
