@@ -51,7 +51,7 @@ def show_predictions(page):
     page.get_by_role("button", name="More like this").first.click()
     expect(page.locator(".similar .photo-grid li")).to_have_count(12)
     page.get_by_role("button", name="Correct").first.click()
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.locator(".kept")).to_be_visible()
     page.get_by_role("button", name="Correct").click()
     expect(page.get_by_role("form", name="Correct 9.jpg")).to_be_visible()

@@ -249,7 +249,7 @@ def test_no_tags_at_all(photos):
     assert train(photos).code == 0
     done = supdocnade("predict", photos.parent / "m", photos / "coast", "--json")
     assert all(each["tags"] == [] for each in done.objects)
-    assert "tags" not in supdocnade("predict", photos.parent / "m", photos / "coast").out
+    assert "; " not in supdocnade("predict", photos.parent / "m", photos / "coast").out
 
 
 def test_names_that_are_long_or_not_ascii(photos):
@@ -283,7 +283,7 @@ def test_an_output_that_exists(photos, tmp_path):
     )
     shutil.rmtree(tmp_path / "m")
     (tmp_path / "m").write_text("a file")
-    assert "got a file" in refused(train(photos, "--force"))
+    assert "is a file; choose a folder" in refused(train(photos, "--force"))
     assert (tmp_path / "m").read_text() == "a file"
 
 

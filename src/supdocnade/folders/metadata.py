@@ -9,8 +9,9 @@ A metadata file in the top folder is one of
 `file_name` is a path below the top folder, with slashes or backslashes. `label` replaces the name
 of the sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string
 separated by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown.
-Columns of `metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines
-are ignored; the notes of `parse_rows` name such columns.
+Columns of `metadata.csv` may also be separated by semicolons or tabs. `label` and `tags` may have
+capitals, and `tags` may be called `keywords`. Other columns and empty lines are ignored; the notes
+of `parse_rows` name such columns.
 """
 
 import csv
@@ -32,6 +33,9 @@ from supdocnade.text import MAX_QUOTED, decode_text, line_error, split_lines
 METADATA_NAMES: tuple[str, ...] = ("metadata.jsonl", "metadata.csv")
 
 COLUMNS = ("file_name", "label", "tags")
+
+OTHER_NAMES = {"label": "label", "tags": "tags", "keywords": "tags"}
+"""Columns by their names in lower case."""
 
 MAX_CELL = 2**31 - 1
 """Characters of a cell of a CSV file; the default of Python's reader is 131,072."""
@@ -126,6 +130,8 @@ def parse_rows(
         try:
             if isinstance(row, StorageError):
                 raise row
+            named = {OTHER_NAMES.get(key.lower(), key): cell for key, cell in row.items()}
+            row = {**named, **{key: row[key] for key in COLUMNS if key in row}}
             unknown |= dict.fromkeys(key for key in row if key not in COLUMNS)
             single = _list_in_tag(row.get("tags")) if single is None else single
             name = _parse_name(path, line, row.get("file_name"))

@@ -152,7 +152,8 @@ def _for_each(
             if width * height > max_pixels:
                 raise ApiError(
                     "too_many_pixels",
-                    f"{name} has {width} × {height} pixels, at most {max_pixels} are allowed.",
+                    f"{name} has {width} × {height} pixels; this server takes "
+                    f"{max_pixels / 1e6:g} megapixels (--max-megapixels).",
                     file=name,
                 )
             with image_errors(name):

@@ -73,9 +73,9 @@ def test_what_is_passed_over_is_said(tmp_path):
 
 def test_columns_and_lists_that_are_not_read_are_said(tmp_path):
     write_files(tmp_path, "sea/a.jpg")
-    (tmp_path / "metadata.csv").write_text("file_name,keywords,date\nsea/a.jpg,sky,1999\n")
+    (tmp_path / "metadata.csv").write_text("file_name,author,date\nsea/a.jpg,sky,1999\n")
     (note,) = scan_folder(tmp_path).notes
-    assert note == "metadata.csv: not read: keywords, date; the columns are file_name, label, tags."
+    assert note == "metadata.csv: not read: author, date; the columns are file_name, label, tags."
     (tmp_path / "metadata.csv").unlink()
     (tmp_path / "metadata.jsonl").write_text('{"file_name": "sea/a.jpg", "tags": "sea, sky"}\n')
     (note,) = scan_folder(tmp_path).notes
@@ -145,6 +145,14 @@ def test_metadata_gives_tags_and_may_give_classes(tmp_path):
         "sea/c.jpg": (None, None),
         "sea/d.jpg": ("sea", None),
     }
+
+
+def test_columns_may_have_capitals_and_tags_may_be_keywords(tmp_path):
+    write_files(tmp_path, "a.jpg", "b.jpg")
+    (tmp_path / "metadata.csv").write_text("file_name,Label,Keywords\na.jpg,coast,sea|sky\n")
+    assert read(tmp_path)["a.jpg"] == ("coast", ("sea", "sky"))
+    (tmp_path / "metadata.csv").write_text("file_name,tags,keywords\nb.jpg,sea,sky\n")
+    assert read(tmp_path)["b.jpg"] == (None, ("sea",))
 
 
 def test_names_match_with_backslashes_and_other_unicode_composition(tmp_path):

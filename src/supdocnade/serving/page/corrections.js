@@ -21,7 +21,7 @@ export function correctionPanel(model, target, name, predicted) {
       panel.replaceChildren(form);
       form.querySelector("input, button").focus();
     } }, text ? "Change" : "Correct");
-    panel.replaceChildren(...(text ? [h("p", { class: "kept" }, h("b", {}, "Kept: "), bdi(text))] : []), open);
+    panel.replaceChildren(...(text ? [h("p", { class: "kept" }, h("b", {}, "Saved: "), bdi(text))] : []), open);
     return open;
   };
   closed("");
@@ -55,12 +55,12 @@ function correctionForm(model, name, current, close, save) {
     addTag();
   });
   showTags();
-  const submit = h("button", { type: "submit" }, "Keep");
+  const submit = h("button", { type: "submit" }, "Save");
   const form = h("form", { "aria-label": `Correct ${name}` },
     hasClass ? h("label", { for: label.id }, "Class", label) : null, choices("classes", model.classes),
     h("div", {}, h("label", { for: added.id }, "Add a tag"), h("div", { class: "add-tag" }, added, h("button", { type: "button", onclick: () => { addTag(); added.focus(); } }, "Add"))),
     choices("tags", model.tags), list,
-    h("p", { class: "hint" }, "Class and tags count as complete and right. They are kept on the server with the name and a digest of the file; the photograph is not."),
+    h("p", { class: "hint" }, "Saved as the complete, correct answer, with the name and the checksum of the file. The photograph itself is not stored."),
     problem,
     h("div", { class: "actions" }, submit, h("button", { type: "button", class: "quiet", onclick: () => close("").focus() }, "Cancel")));
   form.addEventListener("submit", async (event) => {
@@ -71,7 +71,7 @@ function correctionForm(model, name, current, close, save) {
     try {
       await save(given);
       close(said(given)).focus();
-      announce(`Kept for ${name}: ${said(given)}.`);
+      announce(`Saved for ${name}: ${said(given)}.`);
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
@@ -98,7 +98,7 @@ export async function correctionsView() {
     show(found.total);
   };
   await load();
-  return [h("p", { class: "eyebrow" }, "Corrections"), h("h1", {}, "What people have corrected"),
+  return [h("h1", {}, "Corrections"),
     h("p", { class: "lead" }, "The next model learns from these classes and tags:"),
     h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, "supdocnade train PHOTOS --add MODEL --corrections FILE -o NEW-MODEL"),
     count, list, h("div", { class: "more" }, more)];
@@ -109,11 +109,11 @@ function row(correction, removed) {
   const element = h("li", {}, h("div", {}, h("b", {}, bdi(file.split("/").at(-1))), h("small", {}, bdi(file))),
     h("div", {}, label === null ? null : h("span", { class: "kept-class" }, bdi(label)),
       tags === null ? null : h("span", { class: "soft" }, tags.length ? bdi(tags.join(", ")) : "no tags")),
-    h("button", { type: "button", class: "quiet", "aria-label": `Withdraw the correction of ${file}`, onclick: async () => {
+    h("button", { type: "button", class: "quiet", "aria-label": `Remove the correction of ${file}`, onclick: async () => {
       await post("/v1/corrections", key === null ? { file } : { key, file });
       element.remove();
-      announce(`Correction of ${file} withdrawn.`);
+      announce(`Correction of ${file} removed.`);
       await removed();
-    } }, "Withdraw"));
+    } }, "Remove"));
   return element;
 }

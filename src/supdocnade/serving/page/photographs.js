@@ -164,11 +164,11 @@ class Card {
     const parts = [this.header(
       prediction.label === null ? null : h("h3", { class: "prediction" }, className(prediction)),
       prediction.unsure ? h("p", { class: "unsure" }, "Unsure: in tests, answers with so low a probability were mostly wrong.") : null,
-      prediction.unfamiliar ? h("p", { class: "unsure" }, "Unlike the training photographs: perhaps none of these classes and tags fits. In tests, fewer than 5 % of the photographs of known classes got this mark, and 20 to 45 % of those of unknown classes.") : null,
+      prediction.unfamiliar ? h("p", { class: "unsure" }, "Unlike the training photographs: the answer may be wrong.") : null,
     )];
     if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
-      tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No tag is likely enough."), this.tagSelect(prediction)));
+      tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No likely tags."), this.tagSelect(prediction)));
     parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
     const similar = model.gallery === null ? null : h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this");
     const { key } = prediction;
