@@ -43,7 +43,7 @@ class Check(Parallel, Printing):
     """Look for problems in a folder of photographs before training.
 
     PHOTOS is read as by `train`, but nothing is learned and nothing is written. The result lists
-    classes, tags, files that are passed over, all files that cannot be read, rare tags, names that
+    classes, tags, files that are ignored, all files that cannot be read, rare tags, names that
     look alike, near-duplicates, photographs in two classes, and classes with few photographs. The
     exit code is 1 if some photographs or lines of the metadata cannot be read.
 
