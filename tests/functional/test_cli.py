@@ -15,6 +15,7 @@ from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.cli.formats import describe_features
 from supdocnade.folders.xmp_packet import read_keywords
+from supdocnade.images.network_library import DEFAULT_NETWORK
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.unfinished import PartialFolder
 
@@ -77,7 +78,7 @@ def test_train_uses_mirror_images_unless_disabled(photos, model, tmp_path):
     assert not SceneModel.load(tmp_path / "m").fitted_.encoder.mirror
     odd = ("--add", tmp_path / "m", "--mirror", "-o", tmp_path / "x")
     assert "mirror must be as before, False" in supdocnade("train", photos, *odd).err
-    odd = ("--features", "marvel", "--mirror", "-o", tmp_path / "x")
+    odd = ("--features", DEFAULT_NETWORK, "--mirror", "-o", tmp_path / "x")
     assert "mirror must be False with a network" in supdocnade("train", photos, *odd).err
 
 

@@ -131,13 +131,13 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
 
     @routes.get("/gallery/{number}/similar", responses=errors)
     async def list_similar(
-        number: Number, top: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 24
+        number: Number, limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 24
     ) -> GalleryOut:
         """List the photographs of the gallery most similar to one of them."""
         gallery = gallery_with(number)
         photographs = await asyncio.to_thread(
             lambda: describe_similar(
-                gallery, gallery.picture(number), gallery.topics(number), top, but=number
+                gallery, gallery.picture(number), gallery.topics(number), limit, but=number
             )
         )
         return GalleryOut(total=len(photographs), offset=0, photographs=photographs)

@@ -40,7 +40,7 @@ def test_gallery_describes_a_photograph_and_those_similar_to_it(server):
     original = Path(everything["photographs"][3]["path"])
     assert original.is_file()
     assert original.as_posix().endswith(everything["photographs"][3]["name"])
-    similar = server.get("/v1/gallery/3/similar?top=4").json()["photographs"]
+    similar = server.get("/v1/gallery/3/similar?limit=4").json()["photographs"]
     assert len(similar) == 4
     assert 3 not in [each["photograph"] for each in similar]
     check_problem(server.get("/v1/gallery/24"), 404, "not_found")

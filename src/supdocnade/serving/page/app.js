@@ -23,7 +23,7 @@ async function showView(isFirst) {
   try {
     if (view === "explore") children = await exploreView(model, rest.join("/"));
     if (view === "gallery") children = await galleryView(model, rest.join("/"), new URLSearchParams(query));
-    if (view === "corrections") children = await correctionsView();
+    if (view === "corrections") children = await correctionsView(model);
   } catch (error) {
     children = [h("h1", {}, TITLES[view]), h("p", { class: "problem" }, error.message)];
   }

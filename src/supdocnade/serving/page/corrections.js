@@ -81,7 +81,7 @@ function correctionForm(model, name, current, close, save) {
   return form;
 }
 
-export async function correctionsView() {
+export async function correctionsView(model) {
   const list = h("ul", { class: "kept-list" });
   const count = h("p", { class: "soft" });
   const more = h("button", { type: "button", hidden: true, onclick: () => load() }, "Show more");
@@ -100,7 +100,7 @@ export async function correctionsView() {
   await load();
   return [h("h1", {}, "Corrections"),
     h("p", { class: "lead" }, "The next model learns from these classes and tags:"),
-    h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, "supdocnade train PHOTOS --add MODEL --corrections FILE -o NEW-MODEL"),
+    h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, `supdocnade train PHOTOS --add ${model.name} --corrections FILE -o NEW-MODEL`),
     count, list, h("div", { class: "more" }, more)];
 }
 

@@ -128,7 +128,7 @@ function originalPath(path) {
 }
 
 async function photographView(model, number) {
-  const [photo, similar] = await Promise.all([get(`/v1/gallery/${number}`), get(`/v1/gallery/${number}/similar?top=24`)]);
+  const [photo, similar] = await Promise.all([get(`/v1/gallery/${number}`), get(`/v1/gallery/${number}/similar?limit=24`)]);
   const image = loadPicture(h("img", { alt: `Photograph ${photo.name}` }), photo.picture);
   return [h("a", { class: "back", href: `#/gallery${lastSearch ? `?${lastSearch}` : ""}` }, lastSearch ? "← Back to the search" : "← All photographs"),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
