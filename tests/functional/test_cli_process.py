@@ -305,7 +305,7 @@ def test_each_name_is_answered_before_the_next_is_written(photos, model, tmp_pat
         assert json.loads(process.stdout.readline())["file"] == str(path)
     process.stdin.write(os.fsencode(bad) + b"\n")
     process.stdin.flush()
-    assert b"bad.jpg is no image" in process.stderr.readline()
+    assert b"bad.jpg is not an image" in process.stderr.readline()
     out, err = process.communicate(os.fsencode(second))
     watchdog.cancel()
     assert (process.returncode, err) == (1, b"")
