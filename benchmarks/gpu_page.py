@@ -1,4 +1,4 @@
-"""Results of `bench_gpu` as sections of docs/gpu.md and decision 0019."""
+"""Results of `bench_gpu` as sections of docs/gpu.md."""
 
 from typing import Any
 
@@ -138,9 +138,3 @@ def _cost_of_order(operation: dict[str, Any]) -> str:
         f"additions (`index_add_`) {1e3 * each['atomic_seconds']:.2f}."
         for what, each in found.items()
     )
-
-
-def order() -> str:
-    """Return the section of decision 0019 on atomic additions."""
-    found = load("h200")
-    return f"{_cost_of_order(found['op'])} ({found['device']}; `benchmarks/results/h200.json`.)"

@@ -7,12 +7,11 @@ python -m benchmarks.page --check    # fail if a section is not current
 from pathlib import Path
 
 from benchmarks.common import RESULTS, load, update_page
-from benchmarks.gpu_page import gpu, order
+from benchmarks.gpu_page import gpu
 from benchmarks.security_page import table
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 GPU = PAGE.parent / "gpu.md"
-KERNELS = PAGE.parent / "decisions" / "0019-cuda-kernels.md"
 SERVING, SECURITY = PAGE.with_name("serving.md"), PAGE.with_name("security.md")
 SCALING = PAGE.with_name("scaling.md")
 
@@ -305,7 +304,6 @@ def index() -> str:
 
 def main() -> None:
     update_page(GPU, {"gpu": gpu()})
-    update_page(KERNELS, {"order": order()})
     sections = {
         "figures": figures(),
         "second machine": second_machine(),

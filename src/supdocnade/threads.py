@@ -4,7 +4,7 @@ Sums are split into parts that depend on the data and not on the number of threa
 whole parts, so the bits of a result do not depend on the number of threads. Kernels release the
 interpreter lock, and each thread makes one call per phase: short calls would queue for the lock.
 Numba's own parallel loops are not used, because they abort the process under concurrent Python
-threads or after a fork (docs/decisions/0003-threads.md).
+threads or after a fork (docs/decisions/0003-equal-bits.md).
 """
 
 import bisect

@@ -277,6 +277,18 @@ def test_every_block_of_code_is_run_or_says_why_not():
         )
 
 
+@pytest.mark.parametrize(
+    "record", sorted((ROOT / "docs/decisions").glob("0*.md")), ids=lambda path: path.stem
+)
+def test_decision_records_are_short_and_listed(record):
+    text = record.read_text()
+    assert len(text.split()) <= 300
+    parts = re.findall(r"^\*\*(.*?)\.\*\*", text, re.MULTILINE)
+    assert parts[:4] == ["Context", "Decision", "Consequence", "Number"]
+    title = text.partition("\n")[0].removeprefix("# ")
+    assert f"- [{title}]({record.name})" in (record.parent / "README.md").read_text()
+
+
 def test_every_make_target_in_a_document_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for document in DOCUMENTS:

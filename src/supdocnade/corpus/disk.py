@@ -1,6 +1,6 @@
 """A corpus on disk: shards of tokens in one folder, appended one at a time.
 
-`docs/decisions/0009-corpora-on-disk.md` describes the files and the reasons for them.
+`docs/decisions/0009-many-photographs.md` has the reasons for this form.
 """
 
 import hashlib

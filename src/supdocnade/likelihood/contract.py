@@ -24,7 +24,7 @@ from supdocnade.likelihood import ACTIVATIONS, Activation
 
 # Torch's vector math library selects its code at the first call of each function. If two threads
 # make that call at the same time, one may get another variant with other last bits
-# (docs/decisions/0003-threads.md). An import runs in one thread, so the first call is made here.
+# (docs/decisions/0003-equal-bits.md). An import runs in one thread, so the first call is made here.
 for _function in (torch.exp, torch.log, torch.tanh, torch.sigmoid):
     _function(torch.zeros(1))
 

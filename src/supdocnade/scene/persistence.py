@@ -10,7 +10,7 @@ report.html        if one was written
 ================== =============================================================================
 
 The model is one file, so that it is replaced in one step: a reader, even after a kill, finds the
-old one or the new one (docs/decisions/0013-model-file.md). Nothing that is read is ever executed,
+old one or the new one (docs/decisions/0013-files.md). Nothing that is read is ever executed,
 and the digest is compared before anything is built.
 """
 
