@@ -296,12 +296,14 @@ def pool_section() -> str:
     ]  # fmt: skip
     return "\n\n".join(
         [
-            "## Recipes tried on the development pool",
+            "### Recipes tried on the development pool",
             f"{N_FOLDS} folds of the pool, λ = 0.01, learning rate 3e-4, "
             "annotation weight 30 unless the name says otherwise; SVM settings and weights are the "
             "best on all folds together, the same grid for every row: compare rows, quote none "
             "(`experiments/pool.py`; names: `pool_recipes.py`). All figures in per cent.",
+            '<details markdown="1">\n<summary>All recipes</summary>',
             markdown(header, rows),
+            "</details>",
         ]
     )
 

@@ -1,6 +1,7 @@
 """The page of the experiments: tables and figures made from stored results alone."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 
 from experiments.common import markdown
 from experiments.paper.claims import (
+    HOLDS,
     REPORTED,
     Comparison,
     Interval,
@@ -18,7 +20,7 @@ from experiments.paper.claims import (
     max_topics,
     split_means,
 )
-from experiments.paper.data_sets import data_set
+from experiments.paper.data_sets import DATA_SETS, data_set
 from experiments.paper.plans import (
     ACCURACY,
     ALL_WORDS,
@@ -56,32 +58,48 @@ Methods = Sequence[tuple[str, str]]
 VARIANTS = ((SUP, "2×2"), (NO_WORDS, "2×2"), (ALL_WORDS, "2×2"), (SUP, "1×1"), (SUP, "pyramid"))
 POOL_COLUMNS = ["outside the pool", "paper's full test part"]
 
-INTRODUCTION = """\
-# The paper's experiments, repeated
+TITLE = "# The paper's experiments, repeated"
 
-Made by `python -m experiments.paper` from photographs, beside the figures of the paper; every
-figure and every verdict in the tables is computed from the stored predictions. Figures are means
-over random splits, with the standard deviation between splits in brackets. Hyper-parameters are
-chosen in every split on a held-out fifth of the training part that neither topic model nor SVM has
-seen, at 100 topics (the 45-topic configuration at 45), and used for all numbers of topics; then
-everything is fitted again on the whole training part. They are chosen for accuracy in tables of
-accuracy, and for the F-measure in tables of annotation. All choices of method were made on a
-development pool; "outside the pool" is the test part without its photographs, and claims rest on
-that alone. The paper had no such pool: its full test part is given beside it.
+METHOD = """\
+## How it was measured
 
-A claim *holds* if two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000
-draws; near-duplicates, and a picture in several test parts, are one unit), one over splits
-(corrected resampled t, Nadeau and Bengio 2003). Otherwise it is *not shown*, or *the reverse
-holds*.
+`python -m experiments.paper` computes every figure and verdict from stored predictions. Figures are
+means over random splits, with the standard deviation between splits in brackets. A claim *holds* if
+two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000 draws; near-duplicates
+are one unit) and one over splits (corrected resampled t, Nadeau and Bengio 2003). Otherwise it is
+*not shown*, or *the reverse holds*.
 
-Four recipes: *as in the paper*, its settings and nothing else; *200 words, patches of 32, step 16*,
-its 45-topic configuration; *patches of little contrast shortened*, the first with shorter
-descriptors for the tenth of the patches with the least contrast; and *ours*, from the pool: 500
-words, patches of 16 and of 32 pixels, such descriptors shortened too, a photograph and its mirror
-image as two documents whose predictions are averaged, √counts besides topics for the SVM, and tags
-ranked by topics and predicted classes. The pool has 100 photographs of every class of Scene15 and
-60 of LabelMe. LabelMe's tags are `tags_free`, the names people gave to objects, and `tags_33`, from
-labelled pixels."""
+Hyper-parameters are chosen in every split on a held-out fifth of the training part, at 100 topics
+(the 45-topic configuration at 45), for accuracy or for the F-measure, whichever a table shows; then
+everything is fitted again on the whole training part. Choices of method were made on a development
+pool of 100 photographs per class of Scene15 and 60 of LabelMe. Claims rest on the test photographs
+outside the pool; the full test part, which the paper used, is given beside them.
+
+There are four recipes: *as in the paper*; *200 words, patches of 32, step 16*, its 45-topic
+configuration; *patches of little contrast shortened*, the first with shorter descriptors for the
+tenth of the patches with the least contrast; and *ours*, from the pool: 500 words, patches of 16 and
+of 32 pixels, shortened too, mirror images as documents of their own, √counts beside topics for the
+SVM, and tags ranked by topics and predicted classes. LabelMe's tags are `tags_free`, the names that
+people gave to objects, and `tags_33`, from labelled pixels."""
+
+VERDICTS = {
+    "classifies better than DocNADE": r"SupDocNADE above DocNADE, \d+ topics",
+    "classifies better than sLDA": r"SupDocNADE above sLDA, \d+ topics",
+    "classifies better than MMLDA": r"SupDocNADE above MMLDA, \d+ topics",
+    "a tuned weight λ of the words is better than none (λ = 0)": r"tuned λ above λ = 0,.*",
+    "a tuned λ is better than λ = 1": r"tuned λ above λ = 1,.*",
+    "2 × 2 regions are better than none": r"2×2 above 1×1,.*",
+    "45 topics: better than DocNADE": r"SupDocNADE above DocNADE, 45-topic configuration",
+    "tags: better than DocNADE": r"as in the paper, \w+: SupDocNADE above DocNADE",
+    "tags: better than sLDA": r"as in the paper, \w+: SupDocNADE above sLDA",
+    "tags: better than MMLDA": r"as in the paper, \w+: SupDocNADE above MMLDA",
+    "*not in the paper:* classifies better than an SVM on √counts of the same words": (
+        rf"as in the paper: SupDocNADE above {RBF_SVM}"
+    ),
+}
+"""Claims of the paper about SupDocNADE, as patterns of the names of our comparisons."""
+
+Claims = Sequence[tuple[str, Comparison]]
 
 
 def write_page(path: Path, folders: Sequence[Path]) -> None:
@@ -90,68 +108,102 @@ def write_page(path: Path, folders: Sequence[Path]) -> None:
         write_atomically(path.parent / name if name != PAGE else path, content.encode())
 
 
-def make_page(folders: Sequence[Path], prefix: str = "") -> dict[str, str]:
+def make_page(folders: Sequence[Path], prefix: str = "", summary: str = "") -> dict[str, str]:
     """Return the page and its figures, by file name.
 
     Parameters
     ----------
     folders : of studies with results.
     prefix : folder of the figures, with a slash; "": that of the page.
+    summary : text around the table of the paper's claims, which takes the place of `{claims}`.
     """
-    sections = [INTRODUCTION]
+    sections = []
     files: dict[str, str] = {}
+    claims: dict[str, Claims] = {}
     for folder in folders:
         results = read_results(folder)
-        section, figures = _section(results, folder, prefix)
+        claims[results.dataset] = find_claims(results)
+        section, figures = _section(results, claims[results.dataset], folder, prefix)
         sections.append(section)
         files |= {f"{prefix}{name}": text for name, text in figures.items()}
-    return {PAGE: "\n\n".join(sections) + "\n", **files}
+    head = (summary or "{claims}").replace("{claims}", verdicts_table(claims))
+    return {PAGE: "\n\n".join([TITLE, head, METHOD, *sections]) + "\n", **files}
 
 
-def _section(results: Results, folder: Path, prefix: str) -> tuple[str, dict[str, str]]:
-    """Return the section of one data set, and its figures."""
+def verdicts_table(claims: Mapping[str, Claims]) -> str:
+    """Return the paper's claims with our differences and verdicts, one column per data set."""
+    rows = []
+    for claim, pattern in VERDICTS.items():
+        cells = []
+        for name in DATA_SETS:
+            found = [each for text, each in claims.get(name, ()) if re.fullmatch(pattern, text)]
+            cells.append(_verdict(found) if name in claims else "not known")
+        rows.append([claim, *cells])
+    titles = [spec.title for spec in DATA_SETS.values()]
+    return markdown(["SupDocNADE: difference in percentage points", *titles], rows)
+
+
+def _verdict(comparisons: Sequence[Comparison]) -> str:
+    """Return the range of some differences, and what they show."""
+    if not comparisons:
+        return "–"
+    means = sorted(f"{100 * each.bootstrap.mean:+.1f}" for each in comparisons)
+    means.sort(key=float)
+    span = means[0] if means[0] == means[-1] else f"{means[0]} to {means[-1]}"
+    verdicts = [each.verdict for each in comparisons]
+    if len(set(verdicts)) == 1:
+        return f"{span}: {verdicts[0]}"
+    return f"{span}: holds in {verdicts.count(HOLDS)} of {len(verdicts)} comparisons"
+
+
+def _section(
+    results: Results, claims: Claims, folder: Path, prefix: str
+) -> tuple[str, dict[str, str]]:
+    """Return the section of one data set, most of it folded, and its figures."""
     spec = data_set(results.dataset)
-    blocks = [f"## {spec.title}", _provenance(results)]
-    targets = find_targets(results) if not results.provenance["quick"] else []
-    if targets:
-        blocks += ["### Targets", targets_table(targets)]
-    blocks += ["### Claims", claims_table(find_claims(results))]
-    name = f"{results.dataset}-topics.svg"
-    variants = f"{results.dataset}-variants.svg"
-    methods = [(SUP, "2×2"), (DOC, "2×2")]
+    name, variants = f"{results.dataset}-topics.svg", f"{results.dataset}-variants.svg"
     others = {s.method for s in results.scores}
+    methods = [(SUP, "2×2"), (DOC, "2×2")]
     methods += [(name, "2×2") for name in TOPIC_BASELINES if name in others]
-    blocks += [
-        "### 1. Accuracy against the number of topics",
-        f"![Accuracy on {spec.title} against the number of topics]({prefix}{name})",
-        _topics_table(results, methods),
-        _baselines_sentence(results),
-        "### 2. Variants",
-        f"![Variants on {spec.title} against the number of topics]({prefix}{variants})",
-        _topics_table(results, VARIANTS),
-        _baselines_sentence(results),
-    ]
     figures = {
         name: _chart(results, methods, f"{spec.title}: accuracy against the number of topics"),
         variants: _chart(results, VARIANTS, f"{spec.title}: variants of SupDocNADE"),
     }
+    blocks = [
+        f"## {spec.title}",
+        _provenance(results),
+        f"![Accuracy on {spec.title} against the number of topics]({prefix}{name})",
+        _topics_table(results, methods),
+        _baselines_sentence(results),
+        _fold("all claims", [claims_table(claims)]),
+    ]
+    targets = find_targets(results) if not results.provenance["quick"] else []
+    if targets:
+        blocks.append(_fold("targets", [targets_table(targets)]))
+    picture = f"![Variants on {spec.title} against the number of topics]({prefix}{variants})"
+    blocks.append(_fold("variants", [picture, _topics_table(results, VARIANTS)]))
     for recipe in TITLES:
         if any(s.recipe == recipe for s in results.scores):
-            title = "3. The 45-topic configuration" if recipe == "wan" else "All methods"
-            blocks += [f"### {title}, {TITLES[recipe]}", _accuracy_table(results, recipe)]
+            title = "the 45-topic configuration" if recipe == "wan" else "all methods"
+            blocks.append(_fold(f"{title}, {TITLES[recipe]}", [_accuracy_table(results, recipe)]))
     for tags in sorted({s.tags for s in results.scores if s.tags and s.metric == F_MEASURE}):
-        blocks += [f"### 4. Annotation: {tags}", _tags_table(results, tags)]
+        blocks.append(_fold(f"annotation, {tags}", [_tags_table(results, tags)]))
     if (folder / QUALITATIVE).is_file():
-        blocks += _qualitative(json.loads((folder / QUALITATIVE).read_text()))
+        qualitative = _qualitative(json.loads((folder / QUALITATIVE).read_text()))
+        blocks.append(_fold("words and tags of the classes", qualitative))
+    omissions = "\n".join(f"- {each}" for each in results.provenance["cuts"])
     blocks += [
-        "### Chosen hyper-parameters",
-        _chosen_table(results),
-        "### Figures in the paper",
-        _reported_table(results.dataset),
-        "### Omissions",
-        "\n".join(f"- {each}" for each in results.provenance["cuts"]),
+        _fold("chosen hyper-parameters", [_chosen_table(results)]),
+        _fold("figures in the paper", [_reported_table(results.dataset)]),
+        _fold("omissions", [omissions]),
     ]
     return "\n\n".join(blocks), figures
+
+
+def _fold(title: str, blocks: Sequence[str]) -> str:
+    """Return blocks that a reader opens by a click, on code hosts and on the site."""
+    summary = f"<summary>{title[0].upper()}{title[1:]}</summary>"
+    return "\n\n".join([f'<details markdown="1">\n{summary}', *blocks, "</details>"])
 
 
 def _provenance(results: Results) -> str:
@@ -236,7 +288,6 @@ def _qualitative(content: dict[str, Any]) -> list[str]:
         for each in content["examples"]
     ]
     return [
-        "### 5. Words and tags of the classes",
         "The three topics with the largest weight for a class, averaged: the visual words and "
         f"the tags ({content['tags']}) that excite them most, as in the paper. Pictures of the "
         "words are made of the photographs and stay in the folder of the run (`pictures`).",

@@ -19,17 +19,28 @@ def test_figures_and_tables_are_on_the_page(finished, page):
     text, results = page[PAGE], read_results(finished.folder)
     series = Series("paper", SUP, 10, "2×2", ACCURACY, None, ACCURACY)
     assert f"| SupDocNADE, 10 topics, 2×2 | {figure(results, series)} |" in text
-    for title in ("Claims", "1. Accuracy against", "2. Variants", "4. Annotation: tags_free",
-                  "5. Words and tags of the classes", "Omissions",
-                  "Figures in the paper"):  # fmt: skip
-        assert f"### {title}" in text
+    for title in ("All claims", "Variants", "Annotation, tags_free", "Omissions",
+                  "Words and tags of the classes", "Figures in the paper"):  # fmt: skip
+        assert f"<summary>{title}</summary>" in text
     assert "its figures mean nothing" in text
     assert "| reported: SupDocNADE, 200 topics (on its own tags) | – | 43.87 | – |" in text
     assert "| reported: MMLDA | – | 81.47 |" in text
     baseline = figure(results, Series("paper", "χ² SVM on counts", None, "2×2", ACCURACY))
     assert f"; χ² SVM on counts {baseline};" in text
     assert set(page) == {PAGE, *re.findall(r"\]\((figures/[^)]*)\)", text)}
-    assert "### Targets" not in text  # Targets are for full runs.
+    assert "<summary>Targets" not in text  # Targets are for full runs.
+
+
+def test_the_first_table_has_a_verdict_on_every_claim_of_the_paper(page):
+    head = page[PAGE].partition("## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in head.splitlines() if line[:1] == "|"]
+    assert rows[0][1:] == ["Scene15", "LabelMe", "UIUC-Sports"]
+    assert {row[3] for row in rows[2:]} == {"not known"}
+    found = {row[0]: row[2] for row in rows[2:]}
+    verdict = re.compile(r"[+-]\d+\.\d( to [+-]\d+\.\d)?: (holds|not shown|the reverse).*")
+    assert verdict.fullmatch(found["classifies better than DocNADE"])
+    assert verdict.fullmatch(found["tags: better than DocNADE"])
+    assert found["45 topics: better than DocNADE"] == "–"
 
 
 def test_classes_have_words_tags_and_pictures(finished):
