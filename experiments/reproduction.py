@@ -32,10 +32,11 @@ from experiments.paper.results import RESULTS, Series, read_results
 from experiments.pool import LOG, pool_section
 
 SUMMARY = """\
-**Does the paper hold?** Every difference that it claims has its sign here, on both data sets that were
-run. The advantage over earlier topic models is beyond doubt on Scene15, and for tags on LabelMe. The
-advantage over DocNADE is about one point, too small for five splits to prove. An SVM on the counts
-of the same visual words, without any topics, is one point better in the mean than SupDocNADE.
+**Does the paper hold?** Every difference that it claims has its sign here, on both data sets that
+were run. The advantage over earlier topic models is beyond doubt on Scene15, and for tags on
+LabelMe. The advantage over DocNADE is about one point, too small for five splits to prove. An SVM
+on the counts of the same visual words, without any topics, is one point better in the mean than
+SupDocNADE.
 
 {claims}
 
@@ -51,8 +52,8 @@ other, rawer tags.
 
 1. *The splits overlap.* Training parts of two splits share a third to a half of their photographs,
    test parts too. The interval over splits allows for it, with four degrees of freedom.
-2. *The development pool* comes from the same photographs. Its photographs do not count in tests, but
-   are in training parts, and choices of method fit these two data sets.
+2. *The development pool* comes from the same photographs. Its photographs do not count in tests,
+   but are in training parts, and choices of method fit these two data sets.
 3. *Settings of the baselines.* SupDocNADE and DocNADE choose among up to 180 combinations in every
    split, SVMs on counts among 15. sLDA and MMLDA have default arguments, Replicated Softmax one
    setting. With 200 topics our MMLDA has 82.7 % on LabelMe, more than the published 81.47 %."""
@@ -61,9 +62,9 @@ OURS = """\
 ## Our own recipe
 
 It gains three points on LabelMe and five on Scene15, from mirror images and larger patches. SVMs on
-counts gain nearly as much, since they see the same words: topics beside counts are level with counts
-alone on Scene15 and half a point below on LabelMe. Ranking tags with classes, too, puts SupDocNADE
-nearly two points of F above DocNADE, and level with one logistic regression per tag."""
+counts gain nearly as much, since they see the same words: topics beside counts are level with
+counts alone on Scene15 and half a point below on LabelMe. Ranking tags with classes, too, puts
+SupDocNADE nearly two points of F above DocNADE, and level with one logistic regression per tag."""
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"

@@ -65,9 +65,9 @@ METHOD = """\
 
 `python -m experiments.paper` computes every figure and verdict from stored predictions. Figures are
 means over random splits, with the standard deviation between splits in brackets. A claim *holds* if
-two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000 draws; near-duplicates
-are one unit) and one over splits (corrected resampled t, Nadeau and Bengio 2003). Otherwise it is
-*not shown*, or *the reverse holds*.
+two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000 draws;
+near-duplicates are one unit) and one over splits (corrected resampled t, Nadeau and Bengio 2003).
+Otherwise it is *not shown*, or *the reverse holds*.
 
 Hyper-parameters are chosen in every split on a held-out fifth of the training part, at 100 topics
 (the 45-topic configuration at 45), for accuracy or for the F-measure, whichever a table shows; then
@@ -77,10 +77,10 @@ outside the pool; the full test part, which the paper used, is given beside them
 
 There are four recipes: *as in the paper*; *200 words, patches of 32, step 16*, its 45-topic
 configuration; *patches of little contrast shortened*, the first with shorter descriptors for the
-tenth of the patches with the least contrast; and *ours*, from the pool: 500 words, patches of 16 and
-of 32 pixels, shortened too, mirror images as documents of their own, √counts beside topics for the
-SVM, and tags ranked by topics and predicted classes. LabelMe's tags are `tags_free`, the names that
-people gave to objects, and `tags_33`, from labelled pixels."""
+tenth of the patches with the least contrast; and *ours*, from the pool: 500 words, patches of 16
+and of 32 pixels, shortened too, mirror images as documents of their own, √counts beside topics for
+the SVM, and tags ranked by topics and predicted classes. LabelMe's tags are `tags_free`, the names
+that people gave to objects, and `tags_33`, from labelled pixels."""
 
 VERDICTS = {
     "classifies better than DocNADE": r"SupDocNADE above DocNADE, \d+ topics",
@@ -186,8 +186,10 @@ def _section(
         if any(s.recipe == recipe for s in results.scores):
             title = "the 45-topic configuration" if recipe == "wan" else "all methods"
             blocks.append(_fold(f"{title}, {TITLES[recipe]}", [_accuracy_table(results, recipe)]))
-    for tags in sorted({s.tags for s in results.scores if s.tags and s.metric == F_MEASURE}):
-        blocks.append(_fold(f"annotation, {tags}", [_tags_table(results, tags)]))
+    tag_sets = {s.tags for s in results.scores if s.tags and s.metric == F_MEASURE}
+    blocks += [
+        _fold(f"annotation, {tags}", [_tags_table(results, tags)]) for tags in sorted(tag_sets)
+    ]
     if (folder / QUALITATIVE).is_file():
         qualitative = _qualitative(json.loads((folder / QUALITATIVE).read_text()))
         blocks.append(_fold("words and tags of the classes", qualitative))
