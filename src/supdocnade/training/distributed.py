@@ -33,8 +33,7 @@ from supdocnade.training.optimizers import split_tables, touched_rows
 from supdocnade.training.trainer import Trainer, choose_device
 
 TIMEOUT = timedelta(days=1)
-"""How long a process waits for the others, which may do other work between two trainings. The end
-of a process is noticed at once."""
+"""How long a process waits for others, which may do other work; their end is noticed at once."""
 
 RELEASE_SECONDS = 10.0
 """How long a process waits until Gloo has released the tensors of a message."""
@@ -87,7 +86,11 @@ class TrainingProcesses:
         if self.is_first:
             is_new = self._training[0] is not trainer or self._training[1] is not corpus
             self._training = trainer, corpus
-            self.broadcast(_describe(trainer, corpus) if is_new else ())
+            on_gpu = trainer.network.word_embedding.is_cuda
+            arguments = trainer.network, trainer.config, trainer.class_weight_C
+            moments = [optimizer.state_dict()["state"] for optimizer in trainer.optimizers]
+            new = on_gpu, arguments, trainer.history, moments, corpus
+            self.broadcast(new if is_new else ())
         try:
             with limit_threads(self._n_threads):
                 yield
@@ -102,7 +105,11 @@ class TrainingProcesses:
         with suppress(ProcessLost):  # The first process says so.
             while (message := self.broadcast()) is not None:
                 if message:
-                    trainer, corpus = _build(message)
+                    on_gpu, (network, config, class_weight_C), history, moments, corpus = message
+                    network.to(choose_device("cuda" if on_gpu else "cpu"))
+                    trainer = SharedTrainer(network, config, class_weight=class_weight_C)
+                    trainer.history = history
+                    load_moments(trainer.optimizers, moments)
                 with suppress(TrainingDiverged):
                     trainer.run_epoch(corpus)
             return
@@ -159,23 +166,6 @@ class SharedTrainer(Trainer):
         for table in tables:
             _sum_rows(table)
         return float(total[0])
-
-
-def _describe(trainer: Trainer, corpus: Documents) -> tuple[Any, ...]:
-    """Return what another process needs for a training, see `_build`."""
-    network, history = trainer.network, trainer.history
-    moments = [optimizer.state_dict()["state"] for optimizer in trainer.optimizers]
-    on_gpu = network.word_embedding.is_cuda
-    return network, trainer.config, trainer.class_weight_C, history, moments, corpus, on_gpu
-
-
-def _build(described: tuple[Any, ...]) -> tuple[Trainer, Documents]:
-    network, config, class_weight_C, history, moments, corpus, on_gpu = described
-    network.to(choose_device("cuda" if on_gpu else "cpu"))
-    trainer = SharedTrainer(network, config, class_weight=class_weight_C)
-    trainer.history = history
-    load_moments(trainer.optimizers, moments)
-    return trainer, corpus
 
 
 def _sum_rows(table: nn.Parameter) -> None:
