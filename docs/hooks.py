@@ -25,6 +25,7 @@ from docs.reference_pages import PUBLIC, describe_commands, describe_name, list_
 ROOT = Path(__file__).parents[1]
 
 DOCUMENTS = {
+    "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security-policy.md",
@@ -119,8 +120,7 @@ def path_in_site(link: str, page: str) -> str:
     """Return the path to which a link of a page leads, or "" if it is no file of the repository."""
     source = SOURCES.get(page, f"docs/{page}")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
-    # The start page stands for the README.
-    pages = {"README.md": "index.md", **DOCUMENTS, **NOTEBOOKS}
+    pages = {**DOCUMENTS, **NOTEBOOKS}
     if path in pages:
         return pages[path]
     if path.startswith("docs/"):

@@ -1,7 +1,7 @@
-"""Write the tables of docs/experiments.md from experiments/results/.
+"""Write the tables of docs/experiments.md and of the README from stored results.
 
 python -m experiments.page            # write the tables
-python -m experiments.page --check    # fail if the page is not current
+python -m experiments.page --check    # fail if a page is not current
 """
 
 import json
@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.common import load as load_benchmark
 from benchmarks.common import update_page
 
 from experiments.common import RESULTS, markdown, mean_and_spread
 from experiments.novelty import SCORES
 from supdocnade.metrics import NORMAL_95
 
-PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
+README = Path(__file__).parents[1] / "README.md"
+PAGE = README.parent / "docs" / "experiments.md"
 
 
 def load(name: str) -> dict[str, Any]:
@@ -314,6 +316,51 @@ def _with_difference(record: dict[str, Any]) -> str:
     return f"{mean} ({difference:+.1f}: {low:+.1f} to {high:+.1f})"
 
 
+_ALTERNATIVES = {
+    "features, logistic regression": "the network's features, logistic regression",
+    "features, RBF SVM": "the network's features, RBF SVM",
+    "√counts of both kinds of words and features, RBF SVM": "our words and the features, RBF SVM",
+}
+"""Methods of `network_splits` beside ours that the README shows, with their names there."""
+
+
+def photographs() -> str:
+    found = load("network_splits")["data_sets"]
+    ours = next(iter(found["labelme"]["compared"]["right"]))
+    columns = (("labelme", "right"), ("scene15", "right"), ("labelme", "tags_free"))
+    rows = []
+    for method, title in {ours: "**supdocnade**", **_ALTERNATIVES}.items():
+        records = [found[name]["compared"][figure].get(method) for name, figure in columns]
+        cells = ["–" if each is None else f"{100 * each['outside']:.1f}" for each in records]
+        rows.append([title, *cells])
+    header = ["%", "LabelMe, accuracy", "Scene15, accuracy", "LabelMe, F-measure of five tags"]
+    return markdown(header, rows)
+
+
+def texts() -> str:
+    corpora = load("text_models")["corpora"]
+    seconds = load_benchmark("inference")
+    rows = []
+    for title, names, time in (
+        ("**supdocnade**", ("DocNADE", "SupDocNADE"), 1.0),
+        (
+            "LDA, scikit-learn",
+            ("LDA, scikit-learn",) * 2,
+            seconds["sklearn_lda_over_predict_proba"],
+        ),
+        ("LDA, tomotopy", ("LDA, tomotopy",) * 2, seconds["tomotopy_infer_over_predict_proba"]),
+    ):
+        news, classes = corpora["20 Newsgroups"][names[0]], corpora["TagMyNews"][names[1]]
+        perplexity = f"{news['perplexity']:.0f}" if "perplexity" in news else "–"
+        cells = [f"{news['coherence']:.2f}", f"{100 * classes['accuracy']:.1f} %", f"{time:.0f}"]
+        rows.append([title, perplexity, *cells])
+    header = [
+        "", "20 Newsgroups, perplexity", "coherence", "TagMyNews, accuracy",
+        "time for a new document, ratio",
+    ]  # fmt: skip
+    return markdown(header, rows)
+
+
 def explanations() -> str:
     rows = [
         [
@@ -387,14 +434,12 @@ SECTIONS = {
 }
 
 
+README_SECTIONS = {"photographs": photographs, "texts": texts}
+
+
 def main() -> None:
-    update_page(
-        PAGE,
-        {
-            name: make() if (RESULTS / f"{name}.json").exists() else "Not measured yet."
-            for name, make in SECTIONS.items()
-        },
-    )
+    for page, sections in ((PAGE, SECTIONS), (README, README_SECTIONS)):
+        update_page(page, {name: make() for name, make in sections.items()})
 
 
 if __name__ == "__main__":

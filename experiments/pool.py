@@ -301,9 +301,9 @@ def pool_section() -> str:
             "annotation weight 30 unless the name says otherwise; SVM settings and weights are the "
             "best on all folds together, the same grid for every row: compare rows, quote none "
             "(`experiments/pool.py`; names: `pool_recipes.py`). All figures in per cent.",
-            '<details markdown="1">\n<summary>All recipes</summary>',
+            '<!-- recipes: begin -->\n\n<details markdown="1">\n<summary>All recipes</summary>',
             markdown(header, rows),
-            "</details>",
+            "</details>\n\n<!-- recipes: end -->",
         ]
     )
 

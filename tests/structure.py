@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import functools
 import graphlib
+import re
 import tomllib
 from collections.abc import Set
 from pathlib import Path
@@ -14,7 +15,7 @@ BUDGET = ROOT / "tests" / "budget.toml"
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """How large the package and its tests are."""
+    """How large the package, its tests and its documentation are."""
 
     files: int
     lines: int
@@ -22,10 +23,11 @@ class Counts:
     import_depth: int
     longest_function: int
     test_lines: int
+    documentation_words: int
 
 
 def count(root: Path = ROOT) -> Counts:
-    """Count the package and the tests of a checkout; a cycle of imports is a ValueError."""
+    """Count package, tests and documentation of a checkout; a cycle of imports is a ValueError."""
     sources = {
         ".".join(path.relative_to(root / "src").with_suffix("").parts).removesuffix(
             ".__init__"
@@ -44,7 +46,19 @@ def count(root: Path = ROOT) -> Counts:
         ),
         longest_function=max(node.end_lineno - node.lineno + 1 for node in functions),
         test_lines=sum(_lines(path.read_text()) for path in (root / "tests").rglob("*.py")),
+        documentation_words=sum(written_words(path.read_text()) for path in documents(root)),
     )
+
+
+def documents(root: Path = ROOT) -> list[Path]:
+    """Return the pages that people write: those of the root, of `docs/` and of `changes/`."""
+    return sorted([*root.glob("*.md"), root / "changes/README.md", *(root / "docs").rglob("*.md")])
+
+
+def written_words(text: str) -> int:
+    """Count the words of a page outside the sections that programs write between two comments."""
+    section = r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->"
+    return len(re.sub(section, "", text, flags=re.DOTALL).split())
 
 
 def problems(counts: Counts) -> list[str]:

@@ -124,7 +124,9 @@ def make_page(folders: Sequence[Path], prefix: str = "", summary: str = "") -> d
         results = read_results(folder)
         claims[results.dataset] = find_claims(results)
         section, figures = _section(results, claims[results.dataset], folder, prefix)
-        sections.append(section)
+        sections.append(
+            f"<!-- {folder.name}: begin -->\n\n{section}\n\n<!-- {folder.name}: end -->"
+        )
         files |= {f"{prefix}{name}": text for name, text in figures.items()}
     head = (summary or "{claims}").replace("{claims}", verdicts_table(claims))
     return {PAGE: "\n\n".join([TITLE, head, METHOD, *sections]) + "\n", **files}

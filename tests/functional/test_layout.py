@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.structure import count, import_depth, problems
+from tests.structure import count, import_depth, problems, written_words
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {
@@ -38,6 +38,11 @@ def test_the_counts_of_the_structure_keep_their_budget():
     assert more.startswith("record classes: 1,000, but tests/budget.toml allows ")
     (fewer,) = problems(dataclasses.replace(counts, lines=1000))
     assert fewer.endswith("Lower it to keep what was gained.")
+
+
+def test_generated_sections_do_not_count_as_written_words():
+    table = "<!-- a table: begin -->\n| 1 | 2 |\n<!-- a table: end -->"
+    assert written_words(f"Two words.\n\n{table}\n\nThree more words.\n{table}\n") == 5
 
 
 def test_imports_form_no_cycle():
