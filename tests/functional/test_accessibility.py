@@ -17,8 +17,8 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe i
 pytestmark = needs_a_browser
 
 SIZES = {"phone": PHONE, "desktop": {"viewport": {"width": 1280, "height": 900}}}
-EXPLORE = ("#/explore", "#/explore/topic", "#/explore/word", "#/explore/tag")
-ONE_OF_EACH = ("#/explore/class/coast", "#/explore/word/3", "#/explore/tag/tree")
+EXPLORE = ("#/explore", "#/explore/topic", "#/explore/tag")
+ONE_OF_EACH = ("#/explore/class/coast", "#/explore/tag/tree")
 GALLERY = ("#/gallery", "#/gallery?tag=tree", "#/gallery/2")
 CORRECTIONS = ("#/corrections",)
 MAX_TABS = 300

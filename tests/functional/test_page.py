@@ -157,7 +157,7 @@ def heatmap_label(tag):
     return f"Bright areas support {tag.locator('bdi').inner_text()}, dark areas oppose it."
 
 
-def test_explore_links_classes_topics_words_tags_and_photographs(page, server):
+def test_explore_links_classes_topics_tags_and_photographs(page, server):
     page.get_by_role("link", name="Explore").click()
     expect(page.locator("#explore h1")).to_have_text("What the model has learned")
     expect(page.locator("#explore h1")).to_be_focused()
@@ -165,8 +165,6 @@ def test_explore_links_classes_topics_words_tags_and_photographs(page, server):
     page.locator(".card h2 a", has_text="coast").click()
     expect(page.locator("#explore h1")).to_have_text("coast")
     assert count_pictures(page) >= 5
-    page.locator("#explore .words a").first.click()
-    expect(page.locator("#explore h1")).to_contain_text("Visual word")
     page.locator("#explore .field a").first.click()
     expect(page.locator("#explore h1")).to_contain_text("Topic")
     page.locator("#explore [aria-label=Tags] a").first.click()
@@ -269,14 +267,7 @@ def test_phone_needs_no_horizontal_scrolling(phone):
     expect(phone.locator(".decision")).to_contain_text(label.locator("bdi").inner_text())
     figure = phone.locator(".result figure").bounding_box()
     assert label.bounding_box()["y"] >= figure["y"] + figure["height"]
-    for address in (
-        "#/",
-        "#/explore",
-        "#/explore/word",
-        "#/explore/tag",
-        "#/gallery",
-        "#/gallery/2",
-    ):
+    for address in ("#/", "#/explore", "#/explore/tag", "#/gallery", "#/gallery/2"):
         phone.evaluate("address => { location.hash = address; }", address)
         expect(phone.locator("main > section:visible h1")).to_be_visible()
         width = phone.evaluate("document.documentElement.scrollWidth")

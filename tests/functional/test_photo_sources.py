@@ -70,7 +70,8 @@ def test_an_index_reads_only_changed_photographs(places, model, tmp_path, monkey
     output = tmp_path / "index"
     done = supdocnade("index", model, places["tar"], "-o", output, "--json")
     assert done.code == 0, done.err
-    assert done.objects == [{"index": str(output), "n_images": 18, "dropped": {}, "skipped": []}]
+    changes = {"added": 18, "changed": 0, "dropped": 0}
+    assert done.objects == [{"index": str(output), "n_images": 18, **changes, "skipped": []}]
 
     def refuse(*_):
         raise AssertionError("read again")

@@ -96,7 +96,7 @@ def index(options: Index) -> int:
     explain_resuming(SAME_COMMAND)
     with ProgressBars(quiet=options.quiet) as progress:
         run = RunOptions(n_jobs=options.jobs, progress=progress)
-        gallery, skipped, dropped = build_gallery(
+        gallery, skipped, changes = build_gallery(
             fitted, photos, target, run, start_over=options.replace
         )
     for each in skipped:
@@ -104,11 +104,11 @@ def index(options: Index) -> int:
     if options.json:
         described = {"index": os.fspath(target), "n_images": len(gallery)}
         names = [each.name for each in skipped]
-        print_json({**described, "dropped": dropped, "skipped": names})
+        print_json({**described, **changes, "skipped": names})
     elif not options.quiet:
-        print_line(f"{format_count(len(gallery), 'photograph')} indexed in {target}")
-        for folder, n_dropped in dropped.items():
-            print_line(f"{format_count(n_dropped, 'photograph')} of {folder} dropped")
+        said = ", ".join(f"{count:,} {name}" for name, count in changes.items() if count)
+        number = format_count(len(gallery), "photograph")
+        print_line(f"{number} indexed in {target}: {said or 'nothing has changed'}")
     return 1 if skipped else 0
 
 

@@ -235,8 +235,9 @@ class Index(Parallel, Printing):
 
     The gallery of `supdocnade serve` finds similar photographs and photographs with a tag. The
     index holds topics, predictions and thumbnails; the photographs are only read. A second run
-    reads only new and changed files, drops those that are not in the folders given, and resumes an
-    interrupted run. Files that cannot be read are listed on stderr; the exit code is then 1.
+    adds folders, reads only new and changed files, drops those that are gone from the folders
+    given, and resumes an interrupted run. Files that cannot be read are listed on stderr; the exit
+    code is then 1.
 
     \b
     Examples:
@@ -248,7 +249,9 @@ class Index(Parallel, Printing):
     model: Path = argument("MODEL", MODEL)
     photos: list[str] = argument("PHOTOS", "Folders of photographs, or other places, as for train.")
     output: Path | None = option(None, "Index to write; default: MODEL.index.", "--output", "-o")
-    replace: bool = option(False, "Make an index again from the start, also one of another model.")
+    replace: bool = option(
+        False, "Make the index of these folders alone, also if it is one of another model."
+    )
 
 
 class Serve(Parallel, Printing):

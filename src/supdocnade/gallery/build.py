@@ -6,7 +6,6 @@ by the next one. Photographs are read again only if their size or modification t
 
 import os
 import sqlite3
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError
-from supdocnade.folders.photo_sources import folder_of_place, require_sources
+from supdocnade.folders.photo_sources import folder_of_place, kind_of_place, require_sources
 from supdocnade.gallery.photo_index import (
     NAME,
     NEW_NAME,
@@ -73,9 +72,9 @@ def build_gallery(
 ) -> tuple[Gallery, list[SkippedImage], dict[str, int]]:
     """Index folders of photographs.
 
-    An existing index of the same model is updated: photographs that are not in the folders are
-    dropped from it, and those that cannot be read again stay. It stays as it is if a place has no
-    photographs or if none can be read.
+    An existing index of the same model is updated: photographs of other folders and those that
+    cannot be read now stay in it, those that are gone from these folders are dropped. It stays as
+    it is if a place has no photographs or if none can be read.
 
     Parameters
     ----------
@@ -83,13 +82,13 @@ def build_gallery(
     photos : folder of photographs, searched recursively, or another place (`photo_sources`); or
         several.
     output : folder of the index.
-    start_over : read all photographs again, and replace the index of another model.
+    start_over : make the index of these folders alone, also if there is one of another model.
 
     Returns
     -------
     gallery : the index.
     skipped : the photographs that cannot be read.
-    dropped : the number of photographs dropped from each folder, by the path of the folder.
+    changes : the numbers of photographs that were "added", "changed" and "dropped".
     """
     places = [photos] if isinstance(photos, str | Path) else list(dict.fromkeys(photos))
     sources = [require_sources(place) for place in places]
@@ -104,8 +103,12 @@ def build_gallery(
         closing(IndexWriter(fitted, target, start_over=start_over)) as writer,
     ):
         listed = _list_photographs([folder_of_place(place) for place in places], sources)
-        dropped = writer.keep(listed)
+        whole = [absolute_address(each) for each in places if kind_of_place(each) == "folder"]
+        n_dropped, n_before = writer.keep(listed, whole), len(writer.changed)
         skipped = _add_photographs(writer, fitted, listed, options)
+        n_changed = n_before - len(writer.changed)
+        n_added = len(listed) - len(writer.kept) - len(skipped) - n_changed
+        changes = {"added": n_added, "changed": n_changed, "dropped": n_dropped}
         if len(skipped) == len(listed):
             if is_new:
                 with suppress(OSError):  # Somebody else may have put a file there.
@@ -115,7 +118,7 @@ def build_gallery(
                 f"{', '.join(map(str, places))} must hold a photograph that can be read, got none: "
                 f"{skipped[0].reason}"
             )
-        return writer.finish(fitted), skipped, dropped
+        return writer.finish(fitted), skipped, changes
 
 
 def _check_target(target: Path, places: Sequence[str | Path]) -> bool:
@@ -149,6 +152,7 @@ class IndexWriter:
     Attributes
     ----------
     kept : photographs that are in the index and need not be read.
+    changed : those whose file has changed, until they are read again.
     """
 
     def __init__(self, fitted: FittedScene, folder: Path, *, start_over: bool = False):
@@ -156,7 +160,7 @@ class IndexWriter:
         self.kept: set[Key] = set()
         self._connection: sqlite3.Connection | None = None
         self._gone: list[tuple[int]] = []
-        self._changed: dict[Key, int] = {}
+        self.changed: dict[Key, int] = {}
         if (folder / NAME).exists() and not start_over:
             self._connection = open_index(folder, self.model, write=True)
 
@@ -165,16 +169,15 @@ class IndexWriter:
         if self._connection is not None:
             self._connection.close()
 
-    def keep(self, listed: Listed) -> dict[str, int]:
-        """Drop all photographs but those listed; one with another size or time stays until `add`.
+    def keep(self, listed: Listed, folders: Sequence[str]) -> int:
+        """Drop the photographs of folders that are not listed; return their number.
 
-        Returns
-        -------
-        The number of photographs of each folder that are not listed, by the path of the folder.
+        One with another size or time stays until `add`.
         """
         if self._connection is None:
-            return {}
-        unlisted = list[Key]()
+            return 0
+        n_dropped, paths = 0, {join_address(*key) for key in listed}
+        within = tuple(join_address(folder, "x")[:-1] for folder in folders)
         query = "SELECT id, folder, name, size, time FROM photographs LIMIT ?"
         most = count_bytes(self.folder) // 16  # A forged file may repeat its pages.
         with database_errors(self.folder):
@@ -185,16 +188,16 @@ class IndexWriter:
                 ):
                     continue  # Its folder is listed, since it cannot be read now.
                 if key not in listed:
-                    self._gone.append((row,))
-                    unlisted.append(key)
+                    is_listed = join_address(*key) in paths  # In another folder.
+                    if is_listed or join_address(*key).startswith(within):
+                        self._gone.append((row,))
+                        n_dropped += not is_listed
                 elif listed[key][1] == tuple(stamp):
                     self.kept.add(key)
                 else:
-                    self._changed[key] = row
+                    self.changed[key] = row
             self._connection.rollback()
-        # A photograph is not dropped if it is now listed in another folder.
-        still = {join_address(*key) for key in listed} if unlisted else set()
-        return Counter(key[0] for key in unlisted if join_address(*key) not in still)
+        return n_dropped
 
     def add(
         self,
@@ -211,7 +214,7 @@ class IndexWriter:
         The probabilities of a photograph are those of all classes and then of all tags.
         """
         is_new = self._connection is None
-        self._gone += [(self._changed.pop(key),) for key in keys if key in self._changed]
+        self._gone += [(self.changed.pop(key),) for key in keys if key in self.changed]
         with database_errors(self.folder):
             connection = self._connection or create_index(self.folder, self.model)
             with connection:  # Commits, or rolls back after an error.

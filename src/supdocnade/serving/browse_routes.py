@@ -64,7 +64,7 @@ def browse_routes(service: Service) -> APIRouter:
 
     @routes.get("/explore", response_model=ExploreOut)
     async def explore() -> Response:
-        """Return classes, topics, visual words and tags, with the links between them."""
+        """Return classes, topics and tags, with the links between them."""
         return Response(overview, media_type="application/json")
 
     @routes.get(

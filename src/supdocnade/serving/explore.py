@@ -1,6 +1,6 @@
 """Descriptions of what the page shows: classes, topics, words and tags, and photographs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import PurePath
 
@@ -24,7 +24,6 @@ from supdocnade.serving.schemas import (
     TagUses,
     TopicOut,
     WordOut,
-    WordUses,
 )
 
 N_TOPICS_OF_TAG, N_EXAMPLES = 3, 8
@@ -63,13 +62,7 @@ class ModelExplorer:
             )
             for each in describe_classes(self._fitted)
         ]
-        topics = self._topics(classes)
-        return ExploreOut(
-            classes=classes,
-            topics=topics,
-            words=self._words(classes, topics),
-            tags=self._tags(classes),
-        )
+        return ExploreOut(classes=classes, topics=self._topics(classes), tags=self._tags(classes))
 
     def _topics(self, classes: Sequence[ClassOut]) -> list[TopicOut]:
         """Return the topics that have examples or support a class or a tag."""
@@ -84,25 +77,6 @@ class ModelExplorer:
                 examples=self._examples(with_examples.get(number, ())),
             )
             for number in dict.fromkeys([*with_examples, *linked])
-        ]
-
-    def _words(self, classes: Sequence[ClassOut], topics: Sequence[TopicOut]) -> list[WordUses]:
-        """Return the visual words associated with a class or a topic."""
-        in_topics: dict[int, list[int]] = {}
-        in_classes: dict[int, list[str]] = {}
-        for topic in topics:
-            for word in topic.words:
-                in_topics.setdefault(word.word, []).append(topic.topic)
-        for each in classes:
-            for word in each.words:
-                in_classes.setdefault(word.word, []).append(each.label)
-        return [
-            WordUses(
-                **each.model_dump(),
-                topics=in_topics.get(each.word, []),
-                classes=in_classes.get(each.word, []),
-            )
-            for each in self._describe_words(sorted({*in_topics, *in_classes}))
         ]
 
     def _tags(self, classes: Sequence[ClassOut]) -> list[TagUses]:
@@ -141,7 +115,7 @@ class ModelExplorer:
             for name in available
         ]
 
-    def _describe_words(self, words: Iterable[int]) -> list[WordOut]:
+    def _describe_words(self, words: Sequence[int]) -> list[WordOut]:
         return [
             WordOut(word=word, picture=f"/v1/words/{word}/picture?v={self._version}")
             for word in words

@@ -262,15 +262,6 @@ class TopicOut(Schema):
     examples: list[ExampleOut]
 
 
-class WordUses(Schema):
-    """A visual word with its topics and classes."""
-
-    word: int
-    picture: str
-    topics: list[int]
-    classes: list[str]
-
-
 class TagUses(Schema):
     """A tag with its topics and classes."""
 
@@ -284,11 +275,10 @@ class TagUses(Schema):
 
 
 class ExploreOut(Schema):
-    """Classes, topics, visual words and tags, with the links between them."""
+    """Classes, topics and tags, with the links between them."""
 
     classes: list[ClassOut]
     topics: list[TopicOut]
-    words: list[WordUses]
     tags: list[TagUses]
 
 

@@ -20,7 +20,7 @@ def test_several_folders_are_indexed_and_updated(tmp_path):
     done = supdocnade("index", tmp_path / "scenes", one, two, "--jobs", 1)
     assert done.code == 0
     index = tmp_path / "scenes.index"
-    assert done.out == f"3 photographs indexed in {index}\n"
+    assert done.out == f"3 photographs indexed in {index}: 3 added\n"
     (two / "a.jpg").unlink()
     (two / "b.jpg").write_bytes(b"no image")
     done = supdocnade("index", tmp_path / "scenes", one, two, "--jobs", 1, "--json")
@@ -29,7 +29,7 @@ def test_several_folders_are_indexed_and_updated(tmp_path):
         {
             "index": str(index),
             "n_images": 2,
-            "dropped": {str(two): 1},
+            **{"added": 0, "changed": 0, "dropped": 1},
             "skipped": [str(two / "b.jpg")],
         }
     ]
@@ -74,11 +74,12 @@ def test_photographs_that_cannot_be_read_now_stay_in_an_index(indexed):
     (indexed / "two.jpg").rename(indexed / "unplugged.jpg")
     (indexed / "one/b.jpg").write_bytes(photograph(3))
     done = supdocnade(*command)
-    assert (done.code, done.out) == (1, f"3 photographs indexed in {indexed / 'scenes.index'}\n")
+    line = f"3 photographs indexed in {indexed / 'scenes.index'}"
+    assert (done.code, done.out) == (1, f"{line}: 1 added\n")
     assert f"{indexed / 'two/a.jpg'} cannot be read" in done.err
     (indexed / "unplugged.jpg").rename(indexed / "two.jpg")
     done = supdocnade(*command)
-    assert (done.code, done.out) == (0, f"3 photographs indexed in {indexed / 'scenes.index'}\n")
+    assert (done.code, done.out) == (0, f"{line}: nothing has changed\n")
 
 
 def test_an_index_is_not_replaced_by_an_empty_one(indexed):

@@ -1,10 +1,10 @@
-// The view of the model: classes, topics, visual words and tags, with the links between them.
+// The view of the model: classes, topics and tags, with the links between them.
 
 import { get, loadPicture } from "./api.js";
 import { bdi, h, percent, plural } from "./dom.js";
 import { galleryLink } from "./gallery.js";
 
-const KINDS = { class: "Classes", topic: "Topics", word: "Visual words", tag: "Tags" };
+const KINDS = { class: "Classes", topic: "Topics", tag: "Tags" };
 let overview = null;
 
 const link = (kind, name) => `#/explore/${kind}/${encodeURIComponent(name)}`;
@@ -17,7 +17,7 @@ export async function exploreView(model, path) {
 }
 
 function kindTabs(chosen) {
-  const items = { class: overview.classes, topic: overview.topics, word: overview.words, tag: overview.tags };
+  const items = { class: overview.classes, topic: overview.topics, tag: overview.tags };
   return h("nav", { class: "kinds", "aria-label": "Kinds" }, Object.entries(KINDS).filter(([kind]) => items[kind].length).map(([kind, title]) =>
     h("a", { href: `#/explore/${kind}`, "aria-current": kind === chosen ? "page" : null }, title)));
 }
@@ -25,12 +25,11 @@ function kindTabs(chosen) {
 const LEADS = {
   class: "Each class with the visual words that its photographs have more often than those of other classes, the topics that support it, and the tags that set it apart: the share of its photographs that have the tag, and how many times as often they have it as those of other classes.",
   topic: "A topic is a pattern that sets photographs apart. Each is shown with the visual words that activate it, and with the classes and tags of the tenth of all photographs that activate it most: their share there, and how many times as often they occur there as elsewhere.",
-  word: "A visual word is a group of patches that look alike. These words belong to a class or a topic.",
   tag: "How often photographs have each tag. Choose a tag to see its topics.",
 };
 
 function listView(chosen) {
-  const bodies = { class: classCards, topic: topicCards, word: wordGrid, tag: tagRows };
+  const bodies = { class: classCards, topic: topicCards, tag: tagRows };
   const kind = chosen === "class" && !overview.classes.length ? "topic" : chosen;
   return [h("p", { class: "eyebrow" }, "Explore"), h("h1", {}, "What the model has learned"),
     kindTabs(kind), h("p", { class: "soft" }, LEADS[kind]), bodies[kind]()];
@@ -40,7 +39,7 @@ const mosaic = (word) => h("div", { class: "mosaic" },
   loadPicture(h("img", { alt: `Patches of visual word ${word.word}`, width: 64, height: 64, loading: "lazy" }), word.picture));
 
 const wordList = (words) => h("ul", { class: "words" }, words.map((word) =>
-  h("li", {}, h("a", { href: link("word", word.word) }, mosaic(word)))));
+  h("li", {}, mosaic(word))));
 
 // How many times as often as elsewhere something occurs.
 function ratio({ share, elsewhere }) {
@@ -74,9 +73,6 @@ const topicCards = () => h("div", { class: "cards" }, overview.topics.map((each)
   h("header", {}, h("h2", {}, h("a", { href: link("topic", each.topic) }, `Topic ${each.topic}`))),
   photos(each.examples.slice(0, 4)), wordList(each.words), frequencyPart("class", each.classes), frequencyPart("tag", each.tags))));
 
-const wordGrid = () => h("ul", { class: "word-grid" }, overview.words.map((each) =>
-  h("li", {}, h("a", { href: link("word", each.word) }, mosaic(each), String(each.word)))));
-
 const tagRows = () => h("ul", { class: "tag-rows" }, overview.tags.map((each) =>
   h("li", {}, h("a", { href: link("tag", each.tag) }, bdi(each.tag), h("i", { "--v": each.frequency.toFixed(3) }), h("span", {}, percent(each.frequency))))));
 
@@ -88,10 +84,10 @@ function part(title, content) {
 }
 
 function detailView(model, kind, name) {
-  const lists = { class: [overview.classes, "label"], topic: [overview.topics, "topic"], word: [overview.words, "word"], tag: [overview.tags, "tag"] };
+  const lists = { class: [overview.classes, "label"], topic: [overview.topics, "topic"], tag: [overview.tags, "tag"] };
   const [items, key] = lists[kind];
   const item = items.find((each) => String(each[key]) === name);
-  const title = { class: bdi(name), tag: bdi(name), topic: `Topic ${name}`, word: `Visual word ${name}` }[kind];
+  const title = { class: bdi(name), tag: bdi(name), topic: `Topic ${name}` }[kind];
   const head = [h("p", { class: "eyebrow" }, KINDS[kind]), h("h1", {}, title), kindTabs(kind)];
   if (!item) {
     return [...head, h("p", { class: "problem" }, "The model has nothing of this name.")];
@@ -99,12 +95,10 @@ function detailView(model, kind, name) {
   const galleryKind = { class: "label", tag: "tag" }[kind];
   const topics = overview.topics.filter((each) => kind !== "topic" && item.topics.includes(each.topic));
   const words = kind === "tag" ? unique(topics.flatMap((each) => each.words.slice(0, 2))) : item.words;
-  const examples = kind === "word" ? unique(topics.flatMap((each) => each.examples.slice(0, 2))).slice(0, 8) : item.examples;
   return [...head, h("div", { class: "detail" },
-    kind === "word" ? h("div", { class: "words" }, mosaic(item)) : null,
     kind === "tag" ? h("p", {}, `${percent(item.frequency)} of the photographs with known tags have this tag.`) : null,
     kind === "class" ? h("p", {}, `Trained on ${plural(item.n_images, "photograph")}.`) : null,
-    part({ topic: "Photographs with the highest activation", word: "Photographs of its topics" }[kind] ?? "Photographs", examples.length ? photos(examples) : null),
+    part(kind === "topic" ? "Photographs with the highest activation" : "Photographs", item.examples.length ? photos(item.examples) : null),
     part(kind === "tag" ? "Visual words of its topics" : "Visual words", words?.length ? wordList(words) : null),
     kind === "topic" ? part("Classes of its photographs", frequencyList("class", item.classes)) : null,
     part(kind === "topic" ? "Tags of its photographs" : "Tags", frequencyList("tag", item.tags ?? [])),
