@@ -12,7 +12,7 @@ import torch
 from benchmarks.baselines import torch_gather
 from benchmarks.common import Timing, alternate, print_table, write_results
 from supdocnade.likelihood.contract import DocumentBatch, Parameters
-from supdocnade.likelihood.operations import tree_nll
+from supdocnade.likelihood.operations import tree_nll, use_backend
 from supdocnade.tree import WordTree
 
 N_WORDS, N_TOPICS, LENGTH, BATCH = 1160, 200, 961, 16
@@ -53,7 +53,8 @@ class Case(NamedTuple):
 
         def run() -> None:
             self.clear()
-            terms = tree_nll(batch, self.parameters, self.tree, backend=backend)
+            with use_backend(backend):
+                terms = tree_nll(batch, self.parameters, self.tree)
             terms.nll_B.sum().backward()  # type: ignore[no-untyped-call]
 
         return run

@@ -129,13 +129,11 @@ class Case:
     def tree_call(self) -> Callable[[], None]:
         return self._with_gradients(
             self.parameters,
-            lambda: tree_nll(self.batch, self.parameters, self.tree, backend="cuda").nll_B,
+            lambda: tree_nll(self.batch, self.parameters, self.tree).nll_B,
         )
 
     def softmax_call(self) -> Callable[[], None]:
-        return self._with_gradients(
-            self.words, lambda: softmax_nll(self.batch, self.words, backend="cuda").nll_B
-        )
+        return self._with_gradients(self.words, lambda: softmax_nll(self.batch, self.words).nll_B)
 
     def plain_softmax_call(self) -> Callable[[], None]:
         return self._with_gradients(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.likelihood.operations import softmax_nll, tree_nll
+from supdocnade.likelihood.operations import softmax_nll, tree_nll, use_backend
 from supdocnade.tree import WordTree
 
 
@@ -20,11 +20,10 @@ class Problem(NamedTuple):
     tree: WordTree | None
 
     def run(self, activation: str, backend: str) -> DocumentTerms:
-        if self.tree is None:
-            return softmax_nll(self.batch, self.parameters, activation=activation, backend=backend)
-        return tree_nll(
-            self.batch, self.parameters, self.tree, activation=activation, backend=backend
-        )
+        with use_backend(backend):
+            if self.tree is None:
+                return softmax_nll(self.batch, self.parameters, activation=activation)
+            return tree_nll(self.batch, self.parameters, self.tree, activation=activation)
 
     def to(self, dtype: torch.dtype, device: str = "cpu") -> "Problem":
         """Return the same numbers in another precision or place, as new leaves of the graph."""

@@ -78,8 +78,6 @@ class RunOptions:
     """Number of workers as joblib counts them; None: one."""
     device: str = "auto"
     """"auto", "cpu" or "cuda"."""
-    backend: str = "auto"
-    """Implementation of the likelihood (`supdocnade.likelihood`)."""
     on_error: str = "raise"
     """"raise" the error of an image that cannot be read, or "skip" the image."""
     cache: Path | None = None

@@ -19,6 +19,7 @@ from tests.planted_corpus import network_for
 from tests.scene_model import CLASSES, SETTINGS, small_model
 
 from supdocnade.corpus.documents import Documents
+from supdocnade.likelihood.operations import use_backend
 from supdocnade.scene.corrections import Correction, read_corrections
 from supdocnade.threads import one_torch_thread
 from supdocnade.training.objective import batch_loss, make_batch
@@ -47,7 +48,6 @@ def two_models():
     counts, tags = [[2, 0, 1, 0, 1], [0, 3, 0, 1, 0], [1, 1, 1, 2, 3]], [[1, 0], [0, 1], [1, 1]]
     corpus = Documents.from_counts(counts, annotations=tags, labels=[2, 0, 1], n_classes=3)
     network = network_for(corpus, n_topics=4).double()
-    network.backend = "reference"
     script = recipe("docnade_in_one_file.py")
     model = script["SupDocNADE"](5, 2, 3, n_topics=4).double()
     model.nodes, model.turns = script["tree_paths"](network.leaf_of_word)
@@ -55,7 +55,8 @@ def two_models():
     for name, parameter in model.named_parameters():
         parameter.data.normal_(0, 0.5, generator=generator)
         network.get_parameter(PAPER_NAMES[name]).data.copy_(parameter.data)
-    return model, network, corpus
+    with use_backend("reference"):
+        yield model, network, corpus
 
 
 def test_the_model_in_one_file_computes_the_numbers_of_the_package(two_models):

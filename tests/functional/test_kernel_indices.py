@@ -17,7 +17,7 @@ from scipy import sparse
 from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE
 from supdocnade.errors import SupDocNADEError
 from supdocnade.likelihood.contract import DocumentBatch, Parameters
-from supdocnade.likelihood.operations import softmax_nll, tree_nll
+from supdocnade.likelihood.operations import softmax_nll, tree_nll, use_backend
 from supdocnade.tree import WordTree
 
 SOURCE = Path(__file__).parents[2] / "src" / "supdocnade"
@@ -261,8 +261,9 @@ def test_operations_refuse_documents_out_of_range(ids, offsets, backend):
             torch.zeros(5, 2), torch.zeros(2), torch.zeros(n_rows, 2), torch.zeros(n_rows)
         )
         tree = (WordTree(np.arange(5)),) if operation is tree_nll else ()
-        with pytest.raises(SupDocNADEError, match=r"word_ids must lie|offsets must rise"):
-            operation(batch, weights, *tree, backend=backend)
+        message = r"word_ids must lie|offsets must rise"
+        with use_backend(backend), pytest.raises(SupDocNADEError, match=message):
+            operation(batch, weights, *tree)
 
 
 @pytest.mark.parametrize("leaves", [[0, 2], [-1, 0], [0, 0], [0, 2**40]])

@@ -163,7 +163,7 @@ def make_optimizers(
         )
     ]
     if tables:
-        optimizers.append(RowAdam(tables, rate, backend="cuda"))
+        optimizers.append(RowAdam(tables, rate))
     return optimizers
 
 

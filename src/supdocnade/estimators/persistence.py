@@ -76,9 +76,8 @@ class StoredTopicModel:
         """The settings as arguments of an estimator."""
         kind = DocNADESettings if self.classes is None else SupDocNADESettings
         given = settings_from_file(self.settings, [each.name for each in fields(kind)])
-        for name, type_ in (("early_stopping", bool), ("backend", str)):
-            if not isinstance(given[name], type_):
-                raise InvalidArgument(f"{name} must be a {type_.__name__}, got {given[name]!r}")
+        if not isinstance(given["early_stopping"], bool):
+            raise InvalidArgument(f"early_stopping must be a bool, got {given['early_stopping']!r}")
         weight = given.get("class_weight")
         if isinstance(weight, list):
             if not all(isinstance(pair, list) and len(pair) == 2 for pair in weight):
@@ -135,7 +134,7 @@ class StoredTopicModel:
         estimator = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
         if self.classes is not None:
             estimator.classes_ = self.class_array
-        network = network_from_arrays(self.network, backend=estimator.backend)
+        network = network_from_arrays(self.network)
         names = self.annotation_names
         estimator._set_network(network, None if names is None else list(names), self.seed)
         estimator.n_features_in_ = self.network.config.n_visual_words

@@ -48,11 +48,6 @@ class DocNADESettings:
         "are the same; otherwise it raises.",
         kind="path of a folder",
     )
-    backend: str = setting(
-        "auto",
-        'Implementation of the likelihood; on a CPU "cuda" means "auto".',
-        kind='{"auto", "cpu", "cuda", "vectorized", "reference"}',
-    )
     device: str = setting(
         "auto",
         'Where `fit` trains; "auto": on a GPU, if there is one and enough to do. The precision of '
@@ -97,7 +92,6 @@ class DocNADESettings:
         return RunOptions(
             n_jobs=self.n_jobs,
             device=self.device,
-            backend=self.backend,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             progress=progress or no_progress,
             on_epoch=watch,

@@ -131,7 +131,7 @@ class TopicModel(TopicInference, DocNADESettings):
         with limit_threads(self.n_jobs):
             if first:
                 architecture = self.network_config(documents)
-                network = new_network(documents, architecture, config, self.backend)
+                network = new_network(documents, architecture, config)
                 fitted._set_network(network, names, seed)
                 fitted.history_ = History()
             else:
@@ -232,7 +232,6 @@ class TopicModel(TopicInference, DocNADESettings):
         return documents
 
     def _set_network(self, network: "DocNADENetwork", names: list[str] | None, seed: int) -> None:
-        network.backend = "auto" if self.backend == "cuda" else self.backend
         self.network_ = network
         self.seed_ = seed
         self.n_annotations_ = network.config.n_annotation_words

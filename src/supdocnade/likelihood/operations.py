@@ -1,22 +1,23 @@
 """The likelihood operations, and the choice of the backend that computes each call.
 
-The backend is chosen per call. A backend that is requested by name either serves the call or
-raises; `"auto"` takes the fastest one that fits the device and type of the parameters, and reports
-its choice once through `logging`.
+The backend is chosen per call: the fastest one that fits the device and type of the parameters. The
+choice is reported once through `logging`. Within `use_backend` one of them serves all calls.
 """
 
 import importlib
 import importlib.util
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from supdocnade.checks import check_shape
-from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.checks import check_choice, check_shape
+from supdocnade.errors import BackendUnavailable
 from supdocnade.likelihood import ACTIVATIONS, Activation
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters, check_call
 from supdocnade.tree import WordTree
@@ -25,6 +26,30 @@ logger = logging.getLogger("supdocnade")
 
 ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
 """β and ε of Adam (Kingma and Ba 2015)."""
+
+BACKENDS = ("reference", "vectorized", "cpu", "cuda")
+
+_requested = ContextVar("backend", default="auto")
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[None]:
+    """Let one backend serve all calls within, for tests and benchmarks.
+
+    A call that it cannot serve raises `BackendUnavailable`.
+
+    Parameters
+    ----------
+    name : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (fused,
+        float32), "cuda" (fused, float32 on a GPU), or "auto".
+    """
+    check_choice("backend", name, ("auto", *BACKENDS))
+    token = _requested.set(name)
+    try:
+        yield
+    finally:
+        _requested.reset(token)
+
 
 TENSOR_CORES = (8, 0)
 """Compute capability from which GPUs multiply tf32 and bf16, as the kernels do."""
@@ -90,7 +115,7 @@ class Operation:
     Parameters
     ----------
     name : name of the function that every backend module defines.
-    automatic : names of the backends that "auto" tries, fastest first.
+    automatic : names of the backends that are tried, fastest first.
     """
 
     def __init__(
@@ -105,18 +130,12 @@ class Operation:
         self._reported: set[tuple[str, str, torch.dtype]] = set()
 
     def choose(
-        self,
-        request: str,
-        device: torch.device,
-        dtype: torch.dtype,
-        activation: Activation = "relu",
+        self, device: torch.device, dtype: torch.dtype, activation: Activation = "relu"
     ) -> str:
-        """Return the name of the backend that serves `request`."""
-        if request == "auto":
-            return self._choose_automatically(device.type, dtype, activation)
+        """Return the name of the backend that serves a call."""
+        request = _requested.get()
         if request not in self.backends:
-            known = ", ".join(repr(name) for name in ("auto", *self.backends))
-            raise InvalidArgument(f"backend must be one of {known}, got {request!r}.")
+            return self._choose_automatically(device.type, dtype, activation)
         objection = self.backends[request].objection(device.type, dtype, activation)
         if objection is not None:
             raise BackendUnavailable(f"backend {request!r} cannot serve {self.name}: {objection}.")
@@ -168,7 +187,6 @@ def tree_nll(
     tree: WordTree,
     *,
     activation: Activation = "relu",
-    backend: str = "auto",
 ) -> DocumentTerms:
     """Return the weighted negative log-likelihood of every document, and its summary.
 
@@ -182,8 +200,6 @@ def tree_nll(
     tree : positions of the words among the leaves.
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid", or a function of a tensor, which
         the fused backends do not serve.
-    backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (fused,
-        float32), "cuda" (fused, float32 on a GPU), or "auto".
 
     Returns
     -------
@@ -193,7 +209,7 @@ def tree_nll(
     weights = parameters.word_embedding_KH
     check_shape("word_embedding", weights.shape[:1], (tree.n_words,))
     check_call(batch, parameters, tree.n_nodes, activation)
-    name = TREE_NLL.choose(backend, weights.device, weights.dtype, activation)
+    name = TREE_NLL.choose(weights.device, weights.dtype, activation)
     terms: DocumentTerms = TREE_NLL.load(name)(batch, parameters, tree, activation)
     return terms
 
@@ -203,7 +219,6 @@ def softmax_nll(
     parameters: Parameters,
     *,
     activation: Activation = "relu",
-    backend: str = "auto",
 ) -> DocumentTerms:
     """Return the weighted negative log-likelihood of every document, and its summary.
 
@@ -216,8 +231,6 @@ def softmax_nll(
     parameters : W (K × H), c (H, or B × H), V (K × H) and b (K).
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid", or a function of a tensor, which
         the fused backends do not serve.
-    backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (in
-        bounded memory, float32), "cuda" (in bounded memory, float32 on a GPU), or "auto".
 
     Returns
     -------
@@ -226,7 +239,7 @@ def softmax_nll(
     """
     weights = parameters.word_embedding_KH
     check_call(batch, parameters, len(weights), activation)
-    name = SOFTMAX_NLL.choose(backend, weights.device, weights.dtype, activation)
+    name = SOFTMAX_NLL.choose(weights.device, weights.dtype, activation)
     terms: DocumentTerms = SOFTMAX_NLL.load(name)(batch, parameters, activation)
     return terms
 
@@ -239,8 +252,6 @@ def row_adam(
     gradient_RH: Tensor,
     learning_rate: float | Tensor,
     step: int | Tensor,
-    *,
-    backend: str = "auto",
 ) -> None:
     """Update the given rows of a table and of its two moments in place.
 
@@ -256,6 +267,6 @@ def row_adam(
     learning_rate : may be a tensor on the device of the table, like `step`.
     step : number of updates of the table, this one included: it corrects the bias of the moments.
     """
-    name = ROW_ADAM.choose(backend, table_KH.device, table_KH.dtype)
+    name = ROW_ADAM.choose(table_KH.device, table_KH.dtype)
     update = ROW_ADAM.load(name)
     update(table_KH, mean_KH, square_KH, rows_R, gradient_RH, learning_rate, step)

@@ -45,7 +45,6 @@ class DocNADENetwork(nn.Module):
     Parameters
     ----------
     tree : assignment of words to leaves; required for the tree output, None for the softmax.
-    backend : implementation of the likelihood, see `supdocnade.likelihood`.
     """
 
     word_embedding: nn.Parameter
@@ -63,12 +62,9 @@ class DocNADENetwork(nn.Module):
     tag_bias: nn.Parameter
     """e, (A,)."""
 
-    def __init__(
-        self, config: DocNADEConfig, tree: WordTree | None = None, *, backend: str = "auto"
-    ):
+    def __init__(self, config: DocNADEConfig, tree: WordTree | None = None):
         super().__init__()
         self.config = config
-        self.backend = backend
         self.output = _make_output(config, tree)
         n_rows, n_topics = self.output.n_rows, config.n_topics
         self.word_embedding = nn.Parameter(torch.zeros(config.n_words, n_topics))
@@ -91,13 +87,12 @@ class DocNADENetwork(nn.Module):
         return self.config.n_visual_words
 
     @property
-    def resolved_backend(self) -> str:
+    def backend(self) -> str:
         """Backend of the likelihood on the current device of the network."""
         weights, operation = self.word_embedding, self.output.operation
         if operation is None:
             return "vectorized"
-        activation = self.config.activation
-        return operation.choose(self.backend, weights.device, weights.dtype, activation)
+        return operation.choose(weights.device, weights.dtype, self.config.activation)
 
     @property
     def weights(self) -> Parameters:
@@ -141,8 +136,7 @@ class DocNADENetwork(nn.Module):
     def terms(self, batch: DocumentBatch) -> DocumentTerms:
         """Return negative log-likelihoods, and the summaries."""
         parameters = self.weights._replace(hidden_bias_H=self.document_bias(batch))
-        activation = self.config.activation
-        return self.output.nll(batch, parameters, activation=activation, backend=self.backend)
+        return self.output.nll(batch, parameters, activation=self.config.activation)
 
     def log_prob(self, batch: DocumentBatch) -> Tensor:
         """Return log p(v) of every document, its tokens in the order of the batch, (B,)."""
@@ -274,10 +268,8 @@ class SupDocNADENetwork(DocNADENetwork):
     label_bias: nn.Parameter
     """d, (C,)."""
 
-    def __init__(
-        self, config: SupDocNADEConfig, tree: WordTree | None = None, *, backend: str = "auto"
-    ):
-        super().__init__(config, tree, backend=backend)
+    def __init__(self, config: SupDocNADEConfig, tree: WordTree | None = None):
+        super().__init__(config, tree)
         self.label_weight = nn.Parameter(torch.zeros(config.n_classes, config.n_topics))
         self.label_bias = nn.Parameter(torch.zeros(config.n_classes))
 
@@ -338,20 +330,18 @@ def _log_odds(present_A: NDArray[np.float64], absent_A: NDArray[np.float64]) -> 
     return torch.from_numpy(np.log((present_A + 0.5) / (absent_A + 0.5)))
 
 
-def make_network(
-    config: DocNADEConfig, tree: WordTree | None, *, backend: str = "auto"
-) -> DocNADENetwork:
+def make_network(config: DocNADEConfig, tree: WordTree | None) -> DocNADENetwork:
     """Return a network of the kind of its configuration, not initialised."""
     if isinstance(config, SupDocNADEConfig):
-        return SupDocNADENetwork(config, tree, backend=backend)
-    return DocNADENetwork(config, tree, backend=backend)
+        return SupDocNADENetwork(config, tree)
+    return DocNADENetwork(config, tree)
 
 
 @one_torch_thread()
 @torch.no_grad()
-def network_from_arrays(arrays: NetworkArrays, *, backend: str = "auto") -> DocNADENetwork:
+def network_from_arrays(arrays: NetworkArrays) -> DocNADENetwork:
     """Return a network with a copy of the parameters in `arrays`."""
-    network = make_network(arrays.config, arrays.tree, backend=backend)
+    network = make_network(arrays.config, arrays.tree)
     for name, parameter in network.named_parameters():
         parameter.copy_(torch.from_numpy(arrays[name]))
     return network

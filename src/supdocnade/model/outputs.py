@@ -68,7 +68,6 @@ class WordOutput:
         parameters: Parameters,
         *,
         activation: Activation,
-        backend: str = "auto",
     ) -> DocumentTerms:
         """Return the negative log-likelihood of documents, and their summaries."""
         hidden_NH, summary_BH = vectorized.prefix_sums(batch, parameters, activation)

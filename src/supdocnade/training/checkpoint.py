@@ -68,7 +68,7 @@ def describe_run(
             settings[name] = getattr(settings[name], "__qualname__", repr(settings[name]))
     return {
         **settings,
-        "backend": network.resolved_backend,
+        "backend": network.backend,
         "type": str(network.word_embedding.dtype),
         "class_weight": None if class_weight_C is None else class_weight_C.tolist(),
         "tree": hashlib.blake2b(tree, digest_size=16).hexdigest(),

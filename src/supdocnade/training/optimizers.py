@@ -21,12 +21,9 @@ class RowAdam(torch.optim.Optimizer):
     moving by its decaying first moment; here, its moments rest until the row is touched again.
     """
 
-    def __init__(
-        self, tables: list[nn.Parameter], learning_rate: float | Tensor, *, backend: str = "auto"
-    ):
+    def __init__(self, tables: list[nn.Parameter], learning_rate: float | Tensor):
         # capturable: torch then loads the number of steps to the device of the table.
         super().__init__(tables, {"lr": learning_rate, "capturable": tables[0].is_cuda})
-        self.backend = backend
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -40,7 +37,7 @@ class RowAdam(torch.optim.Optimizer):
                 rows_R, gradient_RH = touched_rows(table.grad)
                 step = state["step"] if table.is_cuda else int(state["step"])
                 given = table, state["exp_avg"], state["exp_avg_sq"], rows_R, gradient_RH
-                row_adam(*given, group["lr"], step, backend=self.backend)
+                row_adam(*given, group["lr"], step)
 
 
 def adam_state(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Any]:
@@ -86,9 +83,7 @@ def make_optimizers(
         torch.optim.Adam(dense, lr=learning_rate, betas=ADAM_BETAS, eps=ADAM_EPSILON, fused=True)
     ]
     if tables:
-        # On a GPU, a network with the plain torch backend gets plain torch here, too.
-        backend = network.resolved_backend if network.word_embedding.is_cuda else "auto"
-        optimizers.append(RowAdam(tables, learning_rate, backend=backend))
+        optimizers.append(RowAdam(tables, learning_rate))
     return optimizers
 
 

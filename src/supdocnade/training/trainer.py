@@ -84,7 +84,7 @@ def train_network(
             part, validation = split_for_validation(documents, training)
         if isinstance(class_weight, str):
             class_weight = part.balanced_class_weight()
-        network = new_network(part, config, training, run.backend)
+        network = new_network(part, config, training)
         network.to(_device_of_training(part, config, training, run))
         trainer = make_trainer(
             network,
@@ -105,19 +105,18 @@ def train_network(
         history = trainer.fit(part, validation)
         # Inference runs on the CPU: its results do not depend on the device of the training.
         network.to("cpu")
-        network.backend = "auto" if run.backend == "cuda" else run.backend
     return network, history
 
 
 def new_network(
-    documents: Documents, config: DocNADEConfig, training: TrainerConfig, backend: str = "auto"
+    documents: Documents, config: DocNADEConfig, training: TrainerConfig
 ) -> DocNADENetwork:
     """Return a network with the parameters with which training on the documents begins."""
     seed = training.seed
     tree = random_tree(config, seed)
     if tree is not None and training.tree == "clustered":
         tree = clustered_tree(documents, seed)
-    network = make_network(config, tree, backend=backend)
+    network = make_network(config, tree)
     network.initialize(documents, seed)
     return network
 
@@ -143,14 +142,14 @@ def _device_of_training(
     documents: Documents, config: DocNADEConfig, training: TrainerConfig, run: RunOptions
 ) -> torch.device:
     """Return the device to train on; "auto" takes a GPU only if there is enough work."""
-    if run.device != "auto" or run.backend == "cuda":
-        return choose_device("cuda" if run.device == "auto" else run.device)
+    if run.device != "auto":
+        return choose_device(run.device)
     work = int(documents.length_B.sum()) * config.n_topics * training.max_epochs
-    is_plain = callable(config.output) or callable(config.activation) or run.backend != "auto"
+    is_plain = callable(config.output) or callable(config.activation)
     if is_plain or work < MIN_GPU_WORK or not torch.cuda.is_available():
         return torch.device("cpu")
     operation = TREE_NLL if config.output == "tree" else SOFTMAX_NLL
-    fused = operation.choose("auto", torch.device("cuda"), torch.float32) == "cuda"
+    fused = operation.choose(torch.device("cuda"), torch.float32) == "cuda"
     return choose_device("cuda" if fused else "cpu")
 
 
@@ -361,7 +360,7 @@ class Trainer:
 
 def make_trainer(network: DocNADENetwork, config: TrainerConfig, **options: Any) -> Trainer:
     """Return a `Trainer`, or what the backend of the network has in its place."""
-    kind = Trainer.substitute or own_trainer(network.resolved_backend) or Trainer
+    kind = Trainer.substitute or own_trainer(network.backend) or Trainer
     trainer: Trainer = kind(network, config, **options)
     return trainer
 

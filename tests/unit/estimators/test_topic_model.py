@@ -154,14 +154,6 @@ def test_partial_fit_learns_and_remembers_its_classes(X, scenes):
         SupDocNADE().partial_fit(X, scenes.labels)
 
 
-def test_partial_fit_uses_the_cpu_also_when_fit_would_use_a_gpu(X):
-    there, here = (
-        DocNADE(n_topics=4, random_state=0, backend=backend).partial_fit(X).partial_fit(X)
-        for backend in ("cuda", "auto")
-    )
-    np.testing.assert_array_equal(there.components_, here.components_)
-
-
 def test_topics_can_be_read(model, X):
     n_joint = 40 + model.n_annotations_
     assert model.components_.shape == (8, n_joint)

@@ -7,7 +7,7 @@ from tests.likelihood_problems import make_problem
 
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood.contract import DocumentBatch
-from supdocnade.likelihood.operations import TREE_NLL, Backend, Operation
+from supdocnade.likelihood.operations import ROW_ADAM, TREE_NLL, Backend, Operation, use_backend
 
 OUTPUTS = ["tree", "softmax"]
 ACTIVATIONS = ["relu", "tanh", "sigmoid"]
@@ -73,7 +73,7 @@ def operation(*names: str, requires: str | None = None) -> Operation:
 def test_the_automatic_choice_is_reported_once(caplog):
     op = operation("fast", "slow")
     with caplog.at_level(logging.INFO, logger="supdocnade"):
-        chosen = [op.choose("auto", torch.device("cpu"), torch.float32) for _ in range(3)]
+        chosen = [op.choose(torch.device("cpu"), torch.float32) for _ in range(3)]
     assert chosen == ["fast"] * 3
     assert [record.message for record in caplog.records] == [
         "op: backend 'fast' on cpu with torch.float32"
@@ -81,11 +81,14 @@ def test_the_automatic_choice_is_reported_once(caplog):
 
 
 def test_a_missing_package_is_named():
-    op = operation("fast", requires="no_such_package")
-    with pytest.raises(BackendUnavailable, match="needs the package no_such_package"):
-        op.choose("fast", torch.device("cpu"), torch.float32)
+    op = operation("cpu", requires="no_such_package")
+    with (
+        use_backend("cpu"),
+        pytest.raises(BackendUnavailable, match="needs the package no_such_package"),
+    ):
+        op.choose(torch.device("cpu"), torch.float32)
     with pytest.raises(BackendUnavailable, match="no backend can serve op"):
-        op.choose("auto", torch.device("cpu"), torch.float32)
+        op.choose(torch.device("cpu"), torch.float32)
 
 
 def test_the_automatic_choice_falls_to_the_next_that_fits():
@@ -99,8 +102,19 @@ def test_the_automatic_choice_falls_to_the_next_that_fits():
 
 def test_functions_as_activations_are_served_by_plain_torch():
     cpu = torch.device("cpu")
-    assert TREE_NLL.choose("auto", cpu, torch.float32, torch.sin) == "vectorized"
-    assert TREE_NLL.choose("vectorized", cpu, torch.float32, torch.sin) == "vectorized"
-    assert TREE_NLL.choose("reference", cpu, torch.float64, torch.sin) == "reference"
-    with pytest.raises(BackendUnavailable, match="its activation is relu, tanh, sigmoid"):
-        TREE_NLL.choose("cpu", cpu, torch.float32, torch.sin)
+    assert TREE_NLL.choose(cpu, torch.float32, torch.sin) == "vectorized"
+    with use_backend("vectorized"):
+        assert TREE_NLL.choose(cpu, torch.float32, torch.sin) == "vectorized"
+    with use_backend("reference"):
+        assert TREE_NLL.choose(cpu, torch.float64, torch.sin) == "reference"
+    with (
+        use_backend("cpu"),
+        pytest.raises(BackendUnavailable, match="its activation is relu, tanh, sigmoid"),
+    ):
+        TREE_NLL.choose(cpu, torch.float32, torch.sin)
+
+
+def test_an_operation_without_the_backend_of_a_block_chooses_its_own():
+    for request, chosen in (("reference", "cpu"), ("vectorized", "vectorized")):
+        with use_backend(request):
+            assert ROW_ADAM.choose(torch.device("cpu"), torch.float32) == chosen

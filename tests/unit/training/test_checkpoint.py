@@ -6,6 +6,7 @@ from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
 from supdocnade.errors import StorageError
 from supdocnade.likelihood import contract
+from supdocnade.likelihood.operations import use_backend
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.trainer import Trainer
@@ -141,6 +142,6 @@ def test_a_checkpoint_of_another_backend_is_refused(tmp_path):
     config = TrainerConfig(max_epochs=1)
     train(config, checkpoint=tmp_path / "run")
     network = network_for(CORPUS)
-    network.backend = "vectorized"
-    with pytest.raises(StorageError, match="made with backend = 'cpu', this run has 'vectorized'"):
+    message = "made with backend = 'cpu', this run has 'vectorized'"
+    with use_backend("vectorized"), pytest.raises(StorageError, match=message):
         Trainer(network, config, checkpoint=tmp_path / "run").fit(CORPUS, VALIDATION)
