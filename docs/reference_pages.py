@@ -89,7 +89,7 @@ def describe(thing: Any, indentation: int) -> Iterator[str]:
     yield from ("", *paragraphs(head))
     for title, body in zip(sections[::2], sections[1::2], strict=True):
         yield from ("", f"**{title}**", "")
-        if title in ("Parameters", "Attributes", "Raises", "Returns", "Yields"):
+        if title.startswith(("Parameters", "Attributes", "Raises", "Returns", "Yields")):
             yield from entries(body, LINE_LENGTH - indentation)
         else:
             yield from paragraphs(body)

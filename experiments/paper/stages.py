@@ -44,9 +44,6 @@ PRODUCTS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 """Precision of products on a GPU, and torch's name for it."""
 
 QUICK_PER_CLASS = 24
-N_PATCHES = 16
-"""Example patches of a visual word, as in the paper."""
-
 LOG = "seconds.json"
 SECONDS_BETWEEN_WRITES = 10.0
 """At least; a killed run loses the time since the last progress report that was written."""
@@ -134,7 +131,6 @@ def _make_words(study: Study, options: RunOptions) -> None:
                 study.plan.recipes[recipe].words,
                 max_side=study.plan.max_side,
                 seed=split,
-                n_examples=N_PATCHES if with_patches else 0,
                 options=options,
                 stage=f"words of {recipe}, split {split}",
             )

@@ -107,7 +107,6 @@ def encode_words(
     *,
     max_side: int | None,
     seed: int,
-    n_examples: int = 0,
     options: RunOptions = RunOptions(),
     stage: str = "words",
 ) -> tuple[Words, BagOfVisualWords]:
@@ -126,7 +125,6 @@ def encode_words(
         grid=FINEST,
         max_side=max_side,
         random_state=seed,
-        n_examples=n_examples,
         n_jobs=options.n_jobs,
         **settings,
     )

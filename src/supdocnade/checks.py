@@ -34,6 +34,15 @@ from supdocnade.errors import InvalidArgument
 
 MAX_SEED = 2**63 - 1
 
+GROUPS = {
+    "": "Parameters",
+    "model": "Parameters of the model",
+    "training": "Parameters of the training",
+    "stopping": "Parameters of stopping",
+    "run": "Parameters of the run",
+}
+"""Headings of the groups of settings in a docstring, in their order."""
+
 
 def check_shape(name: str, shape: Sequence[int], expected: Sequence[int]) -> None:
     """Raise `InvalidArgument` unless `shape` equals `expected`.
@@ -136,6 +145,7 @@ def setting(
     *,
     kind: str = "",
     option: str = "",
+    group: str = "",
     choices: Sequence[str] = (),
     **limits: float,
 ) -> Any:
@@ -147,23 +157,25 @@ def setting(
         of the option.
     kind : its type in that docstring; by default, that of its annotation.
     option : flag of a command that gives it, such as "--topics"; by default, there is none.
+    group : in that docstring, one of `GROUPS`.
     choices : values that it may have.
     limits : `least`, `above`, `most` or `below`.
     """
-    metadata = {"help": help, "kind": kind, "option": option, "choices": choices, "limits": limits}
-    return field(default=default, metadata=metadata)
+    known = {"help": help, "kind": kind, "option": option, "group": group, "choices": choices}
+    return field(default=default, metadata={**known, "limits": limits})
 
 
-def same_setting(owner: Any, name: str, default: Any = MISSING) -> Any:
+def same_setting(owner: Any, name: str, default: Any = MISSING, *, group: str = "") -> Any:
     """Return a field with everything that is known about a setting of another class.
 
     Parameters
     ----------
     default : if it differs from that of the other class.
+    group : as for `setting`.
     """
     (known,) = (each for each in fields(owner) if each.name == name)
     default = known.default if default is MISSING else default
-    return field(default=default, metadata=known.metadata)
+    return field(default=default, metadata={**known.metadata, "group": group})
 
 
 def check_settings(settings: Any) -> dict[str, Any]:
@@ -200,7 +212,7 @@ def check_settings(settings: Any) -> dict[str, Any]:
 
 
 def document_settings(cls: Any) -> Any:
-    """Write the section Parameters of the docstring of a class from its fields that are settings.
+    """Write the parameters into the docstring of a class, from its fields that are settings.
 
     >>> from dataclasses import dataclass
     >>> @document_settings
@@ -213,12 +225,12 @@ def document_settings(cls: Any) -> Any:
     ...     counts_ : dict
     ...     '''
     ...
-    ...     least: int = setting(2, "Words that are rarer are ignored.", least=1)
+    ...     least: int = setting(2, "Words that are rarer are ignored.", least=1, group="model")
     >>> print(Counter.__doc__)
     Counts words.
     <BLANKLINE>
-    Parameters
-    ----------
+    Parameters of the model
+    -----------------------
     least : int, default=2
         Words that are rarer are ignored.
     <BLANKLINE>
@@ -227,8 +239,10 @@ def document_settings(cls: Any) -> Any:
     counts_ : dict
     """
     summary, rest = (*(cleandoc(cls.__doc__).split("\n\nAttributes\n", 1)), "")[:2]
-    lines = [summary, "", "Parameters", "----------"]
-    for each in fields(cls):
+    lines, order, title = [summary], list(GROUPS), ""
+    for each in sorted(fields(cls), key=lambda each: order.index(each.metadata["group"])):
+        if title != (title := GROUPS[each.metadata["group"]]):
+            lines += ["", title, "-" * len(title)]
         kind = each.metadata.get("kind") or _name_kind(each)
         default = ", optional" if each.default is None else f", default={each.default!r}"
         lines.append(f"{each.name} : {kind}{default}".replace("'", '"'))

@@ -3,8 +3,6 @@
 Everything that takes long reports its progress; a training also reports its epochs.
 """
 
-import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +17,6 @@ ProgressCallback = Callable[[str, int, int | None], None]
 
 EpochCallback = Callable[[int, Mapping[str, float]], bool | None]
 """Called with the number of an epoch, from 1, and its metrics."""
-
-SECONDS_BETWEEN_LINES = 2.0
 
 
 def no_progress(stage: str, done: int, total: int | None) -> None:
@@ -44,27 +40,6 @@ class PartProgress:
     def __call__(self, stage: str, done: int, total: int | None = None) -> None:
         """Report the number of units done in this part."""
         self.progress(stage, self.before + done, self.total)
-
-
-class PrintProgress:
-    """Prints lines with the progress of each stage and the time left to stderr."""
-
-    def __init__(self) -> None:
-        self.stage: str | None = None
-        self.started = self.printed = 0.0
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Print a line every two seconds, and one at the end of the stage."""
-        now = time.monotonic()
-        if stage != self.stage:
-            self.stage, self.started, self.printed = stage, now, now
-        if total is not None and done >= total:
-            print(f"{stage}: {total} of {total}, {now - self.started:.1f} s", file=sys.stderr)
-            self.stage = None
-        elif total and done and now - self.printed >= SECONDS_BETWEEN_LINES:
-            left = (now - self.started) * (total - done) / done
-            print(f"{stage}: {done} of {total}, {left:.0f} s left", file=sys.stderr)
-            self.printed = now
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.planted_corpus import scene_corpus
 
 from supdocnade import (
+    BagOfVisualWords,
     DampCounts,
     DocNADE,
     SupDocNADE,
@@ -131,3 +132,11 @@ def test_all_kinds_of_matrices_give_the_same_model(scenes):
         np.testing.assert_array_equal(model.transform(X), expected)
     assert model.top_words(2)[0][0].startswith("word")
     assert model.get_feature_names_out().tolist()[:2] == ["docnade0", "docnade1"]
+
+
+@pytest.mark.parametrize("kind", [BagOfVisualWords, DocNADE, SupDocNADE])
+def test_parameters_are_documented_under_headings(kind):
+    titles = [line for line in kind.__doc__.splitlines() if line.startswith("Parameters")]
+    groups = ["model", "training", "stopping", "run"]
+    expected = [each for each in groups if kind is not BagOfVisualWords or each != "stopping"]
+    assert titles == [f"Parameters of {'the ' * (each != 'stopping')}{each}" for each in expected]

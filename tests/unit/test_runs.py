@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from supdocnade import runs
 from supdocnade.errors import InvalidArgument
-from supdocnade.runs import PartProgress, PrintProgress, RunOptions, no_progress
+from supdocnade.runs import PartProgress, RunOptions, no_progress
 
 
 def test_folders_become_paths():
@@ -21,21 +20,6 @@ def test_error_handling_is_checked():
 def test_no_workers_are_an_error():
     with pytest.raises(InvalidArgument, match="n_jobs must be None or a whole number other than 0"):
         RunOptions(n_jobs=0)
-
-
-def test_a_stage_is_printed_at_intervals_and_at_its_end(capsys, monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
-    report = PrintProgress()
-    for done in range(1, 6):
-        now[0] += 1.5
-        report("reading", done, 5)
-    report("writing", 1, None)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [
-        "reading: 3 of 5, 2 s left",
-        "reading: 5 of 5, 6.0 s",
-    ]
 
 
 def test_no_progress_prints_nothing(capsys):

@@ -19,7 +19,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_counts, read_seed
 from supdocnade.estimators.persistence import WORDS, VisualWords
 from supdocnade.images.reading import SkippedImage, check_images
-from supdocnade.runs import PrintProgress, ProgressCallback, RunOptions, no_progress
+from supdocnade.runs import ProgressCallback, RunOptions, no_progress
 from supdocnade.schema import load
 from supdocnade.visual_words.encode import EncodedImages, encode_all, encode_images
 from supdocnade.visual_words.encoder import ImageEncoder
@@ -163,8 +163,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 
         Returns
         -------
-        (examples, side, side, 3), as they are after lossy compression; fewer than `n_examples` for
-        a word that is rare in the sample.
+        (examples, side, side, 3), as they are after lossy compression; at most 16, fewer for a
+        word that is rare in the sample.
         """
         n_words = self._fitted_encoder().n_words
         if check_count("word", word) >= n_words:
@@ -220,7 +220,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             device=self.device,
             on_error=self.on_error,
             cache=None if self.cache is None else Path(self.cache),
-            progress=progress or (PrintProgress() if self.verbose else no_progress),
+            progress=progress or no_progress,
         )
 
     def __sklearn_tags__(self) -> Any:

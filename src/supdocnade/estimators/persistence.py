@@ -153,13 +153,10 @@ class VisualWords:
 
     def __post_init__(self) -> None:
         _check_encoder(self.fit_settings, self.encoder)
-        most, examples = self.fit_settings.n_examples, self.examples
+        examples = self.examples
         check_shape("examples", (len(examples.pictures),), (self.encoder.n_words,))
-        if (
-            examples.n_examples_K.max() > most
-            or examples.side != self.encoder.describer.example_side
-        ):
-            raise InvalidArgument(f"examples must be at most {most} patches of its encoder")
+        if examples.side != self.encoder.describer.example_side:
+            raise InvalidArgument("examples must be patches of its encoder")
 
     @classmethod
     def of(

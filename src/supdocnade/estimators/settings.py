@@ -6,6 +6,7 @@ them.
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +20,39 @@ from supdocnade.training.config import TrainerConfig
 
 MAX_THREADS = 1024
 
+_model = partial(same_setting, DocNADEConfig, group="model")
+_training = partial(same_setting, TrainerConfig, group="training")
+_stopping = partial(same_setting, TrainerConfig, group="stopping")
+
 
 @dataclass(eq=False, repr=False)
 class DocNADESettings:
     """Settings of `DocNADE`; nothing is checked before `check`."""
 
-    n_topics: int = same_setting(DocNADEConfig, "n_topics")
+    n_topics: int = _model("n_topics")
     _: KW_ONLY
-    output: str | Callable[[int], Any] = same_setting(DocNADEConfig, "output")
-    tree: str = same_setting(TrainerConfig, "tree")
-    activation: Activation = same_setting(DocNADEConfig, "activation")
-    annotation_output: str = same_setting(DocNADEConfig, "annotation_output")
-    annotation_weight: float = same_setting(TrainerConfig, "annotation_weight")
-    global_dropout: float = same_setting(TrainerConfig, "global_dropout")
-    optimizer: str = same_setting(TrainerConfig, "optimizer")
-    learning_rate: float = same_setting(TrainerConfig, "learning_rate")
-    schedule: str = same_setting(TrainerConfig, "schedule")
-    batch_size: int = same_setting(TrainerConfig, "batch_size")
-    max_epochs: int = same_setting(TrainerConfig, "max_epochs")
-    clip_norm: float | None = same_setting(TrainerConfig, "clip_norm")
-    early_stopping: bool = same_setting(TrainerConfig, "early_stopping")
-    validation_fraction: float = same_setting(TrainerConfig, "validation_fraction")
-    n_epochs_no_change: int = same_setting(TrainerConfig, "n_epochs_no_change")
-    metric: str = same_setting(TrainerConfig, "metric")
+    output: str | Callable[[int], Any] = same_setting(DocNADEConfig, "output", group="model")
+    tree: str = same_setting(TrainerConfig, "tree", group="model")
+    activation: Activation = same_setting(DocNADEConfig, "activation", group="model")
+    annotation_output: str = _model("annotation_output")
+    annotation_weight: float = _training("annotation_weight")
+    global_dropout: float = _training("global_dropout")
+    optimizer: str = _training("optimizer")
+    learning_rate: float = _training("learning_rate")
+    schedule: str = _training("schedule")
+    batch_size: int = _training("batch_size")
+    max_epochs: int = _training("max_epochs")
+    clip_norm: float | None = _training("clip_norm")
+    early_stopping: bool = _stopping("early_stopping")
+    validation_fraction: float = _stopping("validation_fraction")
+    n_epochs_no_change: int = _stopping("n_epochs_no_change")
+    metric: str = _stopping("metric")
     checkpoint: str | Path | None = setting(
         None,
         "`fit` writes its state there after every epoch and resumes from it if settings and data "
         "are the same; otherwise it raises.",
         kind="path of a folder",
+        group="run",
     )
     device: str = setting(
         "auto",
@@ -54,14 +60,18 @@ class DocNADESettings:
         "products on a GPU follows `torch.set_float32_matmul_precision`. `partial_fit` and "
         "inference use the CPU.",
         choices=DEVICES,
+        group="run",
     )
     n_jobs: int | None = setting(
-        None, "Threads; by default, torch's setting. The result does not depend on it.", kind="int"
+        None,
+        "Threads; by default, torch's setting. The result does not depend on it.",
+        kind="int",
+        group="run",
     )
     random_state: Any = setting(
-        None, "An integer makes every result reproducible.", kind="int or RandomState"
+        None, "An integer makes every result reproducible.", kind="int or RandomState", group="run"
     )
-    verbose: int = setting(0, "Above 0: print a line per epoch.")
+    verbose: int = setting(0, "Above 0: print a line per epoch.", group="run")
 
     def check(self) -> None:
         """Raise `InvalidArgument` if a setting of a fit is invalid."""
@@ -118,8 +128,8 @@ def _shared_values(settings: DocNADESettings, config: type[Any]) -> dict[str, An
 class SupDocNADESettings(DocNADESettings):
     """Settings of `SupDocNADE`."""
 
-    generative_weight: float = same_setting(TrainerConfig, "generative_weight", default=1e-2)
-    class_input: str = same_setting(SupDocNADEConfig, "class_input")
+    generative_weight: float = _training("generative_weight", default=1e-2)
+    class_input: str = same_setting(SupDocNADEConfig, "class_input", group="model")
     class_weight: Mapping[Any, float] | str | None = setting(
         None,
         "Multiplies the class term of documents of each class; a class that a dict does not name "
@@ -127,6 +137,7 @@ class SupDocNADESettings(DocNADESettings):
         'have the label, and "balanced" is the number of documents without the label divided by '
         "the number with it.",
         kind='dict or "balanced"',
+        group="training",
     )
 
     def network_config(self, documents: Documents) -> SupDocNADEConfig:

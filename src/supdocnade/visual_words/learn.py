@@ -29,6 +29,9 @@ SAMPLE_SIZE, NETWORK_SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 40_000, 20
 """Default number of patches in the sample, for SIFT and for networks, which have ten times as many
 features per patch, and the minimum per word."""
 
+N_EXAMPLES = 16
+"""Maximum number of example patches per word."""
+
 MIN_PER_IMAGE = 64
 """Patches taken from an image. If there are more images than the sample needs at this rate, some
 images are not read: reading an image costs more than describing its patches."""
@@ -90,7 +93,6 @@ def learn_words(
         "seed": seed,
         "contrast_percentile": settings.contrast_percentile,
         "sample_size": settings.sample_size,
-        "n_examples": settings.n_examples,
     }
     fitted = fit_words(
         images,
@@ -122,7 +124,7 @@ def fit_words(
     seed: int,
     contrast_percentile: float = 0.0,
     sample_size: int | None = None,
-    n_examples: int = 16,
+    n_examples: int = N_EXAMPLES,
     beside: Describer | None = None,
 ) -> FittedWords:
     """Learn visual words from images.

@@ -22,26 +22,31 @@ from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
 class VisualWordSettings:
     """Settings of `BagOfVisualWords`; nothing is checked before `check`."""
 
-    n_words: int = setting(240, "Number of visual words, 2 to 100,000.", least=2)
+    n_words: int = setting(240, "Number of visual words, 2 to 100,000.", least=2, group="model")
     grid: Grid | Sequence[Grid] = setting(
         (2, 2),
         "Regions of the image; with a list (a pyramid) each patch is counted once per grid.",
         kind="(rows, columns), or a list of them",
+        group="model",
     )
-    step: int = setting(8, "Pixels from one patch to the next.")
+    step: int = setting(8, "Pixels from one patch to the next.", group="model")
     patch_size: int | Sequence[int] = setting(
-        16, "Pixels along a side of a patch, a multiple of four.", kind="int, or a tuple of several"
+        16,
+        "Pixels along a side of a patch, a multiple of four.",
+        kind="int, or a tuple of several",
+        group="model",
     )
     max_side: int | None = setting(
         None,
         "Length in pixels to which the longest side of images is resized; by default, they keep "
         "their size.",
+        group="model",
     )
     n_jobs: int | None = setting(
-        None, "Number of workers as in joblib. The result does not depend on it."
+        None, "Number of workers as in joblib. The result does not depend on it.", group="run"
     )
     random_state: Any = setting(
-        None, "An integer makes every result reproducible.", kind="int or RandomState"
+        None, "An integer makes every result reproducible.", kind="int or RandomState", group="run"
     )
     _: KW_ONLY
     features: str | PatchFunction = setting(
@@ -56,18 +61,23 @@ class VisualWordSettings:
         "of these settings `max_side` and `upscale` determine its image, and the words cannot be "
         "saved.",
         kind="str or callable",
+        group="model",
     )
-    n_nearest: int = setting(1, "Number of nearest visual words assigned to each patch.", least=1)
+    n_nearest: int = setting(
+        1, "Number of nearest visual words assigned to each patch.", least=1, group="model"
+    )
     mirror: bool = setting(
         False,
         'Whether the words of the mirror image are counted, too, which needs `features="sift"`. An '
         "image and its mirror image then have almost the same counts.",
+        group="model",
     )
     contrast_percentile: float = setting(
         0.0,
         "Patches with less contrast than this percentile of all patches get shorter descriptors.",
         least=0,
         most=100,
+        group="model",
     )
     n_sift_words: int = setting(
         0,
@@ -76,31 +86,36 @@ class VisualWordSettings:
         "the images have few different patches, and an image that is too narrow for a patch has "
         "none.",
         least=0,
+        group="model",
     )
-    upscale: bool = setting(True, "Whether images smaller than `max_side` are enlarged.")
+    upscale: bool = setting(
+        True, "Whether images smaller than `max_side` are enlarged.", group="model"
+    )
     sample_size: int | None = setting(
         None,
         "Number of patches from which words are learned; by default 100,000, or 20 per word if "
         "that is more.",
+        group="training",
     )
-    n_examples: int = setting(16, "Maximum number of example patches per word.", least=0)
     on_error: str = setting(
         "raise",
         'Treatment of images that cannot be read. With "skip" the row is empty, a '
         "`SkippedImagesWarning` names the image, and `encode` lists it.",
         choices=("raise", "skip"),
+        group="run",
     )
     cache: str | Path | None = setting(
         None,
         "Stores the words of images by content, so that a killed run resumes.",
         kind="path of a folder",
+        group="run",
     )
     device: str = setting(
         "auto",
         'Where a network runs; "auto" uses a GPU if onnxruntime supports it. SIFT runs on the CPU.',
         choices=DEVICES,
+        group="run",
     )
-    verbose: int = setting(0, "Progress is printed if it is above 0.")
 
     def check(self) -> tuple[SIFTDescriber, Regions]:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""

@@ -95,7 +95,6 @@ def test_images_that_cannot_be_read(tmp_path):
         ({"on_error": "ignore"}, "on_error must be one of"),
         ({"sample_size": 3}, "sample_size must be a whole number of at least 9, got 3"),
         ({"random_state": -1}, "random_state must be"),
-        ({"n_examples": -1}, "n_examples must be"),
         ({"device": "gpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'gpu'"),
     ],
 )

@@ -145,7 +145,7 @@ def test_loaded_words_are_the_same(tmp_path, settings):
 
 @pytest.mark.parametrize(
     "change",
-    [{"n_words": 7}, {"grid": [3, 3]}, {"step": 4}, {"max_side": 99}, {"n_examples": 3}],
+    [{"n_words": 7}, {"grid": [3, 3]}, {"step": 4}, {"max_side": 99}],
 )
 def test_settings_that_are_not_those_of_the_encoder_are_refused(change):
     words = words_of(BAG)
