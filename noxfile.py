@@ -79,7 +79,7 @@ def run_tests(session: nox.Session) -> None:
         "tests/functional/test_reproducible_training.py",
         "tests/functional/test_without_extras.py",
     ]
-    # Releases that do not know each other warn, so warnings are no errors here. The kernels of a
+    # Releases that do not know each other warn, so warnings are not errors here. The kernels of a
     # new environment are compiled first, which takes minutes on a busy machine.
     session.run("pytest", *IN_PARALLEL, "-W", "default", "--timeout", "900", *files)
 

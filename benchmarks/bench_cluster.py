@@ -3,9 +3,9 @@
 python -m benchmarks.bench_cluster [photographs]    # about ten minutes, on an idle machine
 
 Drawn scenes are encoded by this process and by 1, 2 and 4 workers, all on this machine. Every run
-must give the same fingerprint. There are so many photographs that one worker takes about 40
-seconds; most are links to others, since drawing takes longer than encoding. Workers are warm when
-they are timed: a first, short run loads the packages and the kernels.
+must give the same fingerprint. One worker takes about 40 seconds for the photographs; most link
+to others, since drawing takes longer than encoding. Workers are warm when they are timed: a first,
+short run loads the packages and the kernels.
 """
 
 import logging

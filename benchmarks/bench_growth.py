@@ -171,7 +171,7 @@ def run_stage(stage: str, folder: Path, n_photographs: int) -> dict[str, float]:
 
 
 def run_in_process(stage: str, folder: Path, n_photographs: int) -> dict[str, float]:
-    """Return the figures of `run_stage` in a process of its own."""
+    """Return the measurements of `run_stage` in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.bench_growth", str(n_photographs)]
     command += ["--stage", stage, "--folder", str(folder)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)

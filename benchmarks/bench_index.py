@@ -124,7 +124,7 @@ _MEMORY = {"own": "RssAnon", "mapped": "RssFile"}
 
 
 def run(checkout: Path, *arguments: object) -> Figures:
-    """Return the figures of this program in a process of a checkout."""
+    """Return the measurements of this program in a process of a checkout."""
     path = os.pathsep.join([str(checkout / "src"), str(checkout)])
     command = [sys.executable, "-m", "benchmarks.bench_index", *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": path}
@@ -136,7 +136,7 @@ def run(checkout: Path, *arguments: object) -> Figures:
 
 
 def compare(model: Path, folder: Path, size: int, checkouts: list[Path], rounds: int) -> Any:
-    """Return the figures of all checkouts, which take turns: of every figure the least."""
+    """Return the least of every measurement of all checkouts, which take turns."""
     found: list[list[Figures]] = [[] for _ in checkouts]
     indexes = [folder / f"{size}-{number}" for number in range(len(checkouts))]
     built = [

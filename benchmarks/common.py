@@ -99,7 +99,7 @@ def metadata() -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str:
-    """Return the output of git; empty if git is not installed or this is no clone."""
+    """Return the output of git; empty if git is not installed or this is not a clone."""
     command = ["git", "-C", str(Path(__file__).parent), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout.strip()

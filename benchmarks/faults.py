@@ -221,7 +221,7 @@ class Workspace:
 
         Parameters
         ----------
-        room : size of the disk; None: a new one.
+        room : size of the disk. By default, a new one.
         """
         options = f"size={ROOM}" if room is None else f"remount,size={room}"
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.work)]

@@ -29,7 +29,7 @@ class Killed(ImageEncoder):
 
     Parameters
     ----------
-    marker : a file that exists from then on, so that only one process is killed; None: all are.
+    marker : a file that exists from then on, so that only one process is killed; optional.
     """
 
     marker: Path | None = unstored(default=None)
@@ -47,7 +47,7 @@ class FullDisk(ImageEncoder):
     Parameters
     ----------
     marker : a file that exists from then on, so that only one process has a full disk, and only
-        for the first `n_images` that it encodes; None: all have one for ever.
+        for the first `n_images` that it encodes; by default, for all.
     """
 
     folder: Path = unstored(default=Path())
@@ -70,7 +70,7 @@ _encoded: list[str] = []
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StuckNode(ImageEncoder):
-    """An encoder of which one Ray node never finishes, until another node takes its place.
+    """An encoder that one Ray node never finishes, until another node takes its place.
 
     The other nodes are slow meanwhile, so that there is work left for the new one.
 

@@ -59,7 +59,7 @@ def small_encoder() -> ImageEncoder:
 
 
 def hostile_files() -> dict[str, bytes]:
-    """Return files that were made to do harm, all of which must be refused."""
+    """Return files that were made to do harm. All of them must be refused."""
     page = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(x) (r) file\n"
     tiff = b"II*\x00\x08\x00\x00\x00"
     loop = struct.pack("<H", 1) + struct.pack("<HHLL", 256, 4, 1, 9) + struct.pack("<L", 8)

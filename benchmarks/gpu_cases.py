@@ -20,7 +20,7 @@ from supdocnade.tree import WordTree
 LENGTH = 961
 PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 HEADLINE = "bf16"
-"""Precision of the figures that do not name one."""
+"""Precision of the measurements that do not name one."""
 
 REPLAYS = 30
 

@@ -1,4 +1,4 @@
-"""Write the figures of benchmarks/results/ into the generated sections of docs/.
+"""Write the results in benchmarks/results/ into the generated sections of docs/.
 
 python -m benchmarks.page            # write the sections
 python -m benchmarks.page --check    # fail if a section is not current
@@ -305,7 +305,7 @@ def index() -> str:
 def main() -> None:
     update_page(GPU, {"gpu": gpu()})
     sections = {
-        "figures": figures(),
+        "measurements": figures(),
         "second machine": second_machine(),
         "corpora": corpora(),
         "growth": growth(),

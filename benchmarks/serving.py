@@ -74,7 +74,7 @@ def run_server(model: Path, *options: Any, log: IO[bytes] | None = None) -> Iter
 
     Parameters
     ----------
-    log : file for its messages; None: those of this process.
+    log : file for its messages. By default, those of this process.
     """
     program = [sys.executable, "-c", "from supdocnade.cli.main import main; main()"]
     process = subprocess.Popen(

@@ -117,7 +117,7 @@ def places(navigation: Any) -> Iterator[str]:
 
 
 def path_in_site(link: str, page: str) -> str:
-    """Return the path to which a link of a page leads, or "" if it is no file of the repository."""
+    """Return the path that a link of a page leads to, or "" if it leaves the repository."""
     source = SOURCES.get(page, f"docs/{page}")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
     pages = {**DOCUMENTS, **NOTEBOOKS}

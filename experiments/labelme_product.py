@@ -68,7 +68,7 @@ def run(records: list[ImageRecord], features: str, seed: int) -> dict[str, Any]:
         )
         measured, test_seconds = run_command("evaluate", folder / "model", folder / "test")
     trained.pop("model", None)
-    measured.pop("tags", None)  # Figures of single tags.
+    measured.pop("tags", None)  # Metrics of single tags.
     return {
         "trained": trained,
         "train_seconds": train_seconds,

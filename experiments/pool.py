@@ -7,7 +7,7 @@ python -m experiments.pool labelme measure       # SVMs and tags; adds to experi
 
 Five folds of the pool, near-duplicates in one fold; words, topic model and SVM are learned from
 four of them. The settings of the SVM, the same grid for every recipe, are the best on all five
-folds together, so figures are a little too high: compare rows, and quote none. Each stage resumes
+folds together, so results are a little too high: compare rows, and quote none. Each stage resumes
 where it was stopped; `models` needs only the files words, photographs.json and protocol.json of
 experiments/pool/NAME.
 """
@@ -155,7 +155,7 @@ def train(study: Study, names: list[str], n_topics: int, device: str, n_jobs: in
 
 
 def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
-    """Return the figures of a recipe over all folds."""
+    """Return the metrics of a recipe over all folds."""
     n_photos, n_classes = len(study.photos), len(study.photos.classes)
     decision = {(C, gamma): np.zeros((n_photos, n_classes)) for C in C_GRID for gamma in GAMMA_GRID}
     with_counts = {each: values.copy() for each, values in decision.items()}
@@ -300,7 +300,7 @@ def pool_section() -> str:
             f"{N_FOLDS} folds of the pool, λ = 0.01, learning rate 3e-4, "
             "annotation weight 30 unless the name says otherwise; SVM settings and weights are the "
             "best on all folds together, the same grid for every row: compare rows, quote none "
-            "(`experiments/pool.py`; names: `pool_recipes.py`). All figures in per cent.",
+            "(`experiments/pool.py`; names: `pool_recipes.py`). All numbers in per cent.",
             '<!-- recipes: begin -->\n\n<details markdown="1">\n<summary>All recipes</summary>',
             markdown(header, rows),
             "</details>\n\n<!-- recipes: end -->",

@@ -1,6 +1,6 @@
 """Write docs/reproduction.md, and a table of docs/baselines.md, from stored results.
 
-python -m experiments.reproduction            # write page and figures
+python -m experiments.reproduction            # write page and charts
 python -m experiments.reproduction --check    # fail if they are not current
 
 Results of `python -m experiments.paper` are read from experiments/scene15, experiments/labelme and
@@ -8,7 +8,7 @@ experiments/uiuc, if they exist:
 
 python -m experiments.paper scene15 --data DIR --out experiments/scene15
 
-or in stages, of which the second may run on another machine: copy `words`, `photographs.json` and
+or in stages. The second may run on another machine: copy `words`, `photographs.json` and
 `protocol.json` there, and `predictions` and `seconds.json` back.
 
 python -m experiments.paper scene15 --data DIR --out experiments/scene15 --stage words
@@ -72,7 +72,7 @@ FIGURES = "figures/"
 
 
 def files() -> dict[Path, str]:
-    """Return the page and its figures, by path."""
+    """Return the page and its charts, by path."""
     folders = [HERE / name for name in DATA_SETS if (HERE / name / RESULTS).is_file()]
     figures = make_page(folders, FIGURES, SUMMARY if folders else "")
     text = figures.pop(PAGE)
@@ -91,7 +91,7 @@ def files() -> dict[Path, str]:
 
 
 def systems_table(folders: list[Path]) -> str:
-    """Return the figures of the paper's topic models on both data sets and on published corpora."""
+    """Return the results of the paper's topic models on both data sets and on published corpora."""
     results = {each.name: read_results(each) for each in folders}
     perplexities = json.loads((HERE / "results/replicated_softmax.json").read_text())["models"]
     names = {"sLDA": "SLDA", SOFTMAX_SVM: "ReplicatedSoftmax", DOC: "DocNADE, tree"}

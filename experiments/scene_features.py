@@ -50,7 +50,7 @@ def pool_parts(
 
     Parameters
     ----------
-    tags : name of the tag set; None: no tags are known.
+    tags : name of the tag set; None if no tags are known.
     """
     photos = read_photo_set(name, data_folder(name))
     protocol = protocol_for(photos)

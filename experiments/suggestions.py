@@ -5,7 +5,7 @@ python -m experiments.suggestions [balanced] [unbalanced]
 The development pool of LabelMe. A model of 40 photographs asks, in three rounds, for the classes
 and tags of 24 more among the rest of the training part of its fold, and is extended by them as
 `supdocnade train --add` does. They are chosen at random, by uncertainty alone, or as `supdocnade
-suggest` chooses them. Figures are those on the test part, which has all classes alike. SIFT, 100
+suggest` chooses them. Metrics are those on the test part, which has all classes alike. SIFT, 100
 topics and 300 visual words, so that it takes minutes.
 
 balanced: five folds; 48 photographs of each class, five of them in the first model.
@@ -107,7 +107,7 @@ ORDERS = {"balanced": balanced_order, "unbalanced": unbalanced_order}
 def run_fold(
     train: Part, test: Part, pool: str, seed: int, cache: Path
 ) -> dict[str, list[dict[str, float]]]:
-    """Return the figures after each round, by the way photographs are chosen."""
+    """Return the metrics after each round, by the way photographs are chosen."""
     paths = [str(path) for path in train[0]]
     train = (paths, *train[1:])
     order = ORDERS[pool](train[1], seed)

@@ -1,4 +1,4 @@
-"""TagMyNews, short texts: likelihood, retrieval and classification, with published figures.
+"""TagMyNews, short texts: likelihood, retrieval and classification, beside published results.
 
 python -m experiments.tmn
 
@@ -35,11 +35,11 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "softmax": {"output": "softmax"},
 }
 LARGER_BATCHES: dict[str, Any] = {"batch_size": 256, "learning_rate": 1e-2}
-"""Other settings of sigmoid units, with which the clustered tree has a lower perplexity on the
+"""Other settings of sigmoid units. They give the clustered tree a lower perplexity on the
 validation part."""
 
 MORE_TOPICS = 1_024
-"""With so many topics the clustered tree has about the perplexity of the softmax with 200."""
+"""With this many topics the clustered tree has about the perplexity of the softmax with 200."""
 
 PUBLISHED = {
     "DocNADE, tree, sigmoid": {"perplexity": 548, "precision": 0.64},

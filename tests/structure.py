@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGET = ROOT / "tests" / "budget.toml"
+SECTION = re.compile(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", re.DOTALL)
+"""A part of a page that a program writes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +59,7 @@ def documents(root: Path = ROOT) -> list[Path]:
 
 def written_words(text: str) -> int:
     """Count the words of a page outside the sections that programs write between two comments."""
-    section = r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->"
-    return len(re.sub(section, "", text, flags=re.DOTALL).split())
+    return len(re.sub(SECTION, "", text).split())
 
 
 def problems(counts: Counts) -> list[str]:

@@ -10,8 +10,8 @@ kernel_svm   kernel SVMs with one grid for all methods
 topic_models training, choice of hyper-parameters and test predictions
 baselines    methods without our topic models, and sLDA by tomotopy
 results      results.json, the scores behind it, provenance and examples
-claims       claims, targets and statistics; the figures that the paper reports
-page         tables and figures as a page
+claims       claims, targets and statistics; the numbers that the paper reports
+page         tables and charts as a page
 stages       the stages of a study, in their order
 ============ ===============================================================================
 """

@@ -1,4 +1,4 @@
-"""Claims and targets, tested on the results, and the figures that the paper reports.
+"""Claims and targets, tested on the results, and the numbers that the paper reports.
 
 A claim holds if both of its 95 % intervals lie above 0. The paired bootstrap draws photographs: it
 keeps the training sets and varies the test photographs. The corrected resampled t interval measures
@@ -56,7 +56,7 @@ class Comparison(NamedTuple):
     """One per split."""
     bootstrap: Interval
     corrected_t: Interval | None
-    """None: there is only one split."""
+    """None if there is only one split."""
 
     @property
     def verdict(self) -> str:
@@ -314,4 +314,4 @@ REPORTED = {
         ("MMLDA", ACCURACY, 74.65, WANG_MORI, MMLDA),
     ),
 }  # fmt: skip
-"""Figures in the paper's text: method, metric, value in per cent, by whom, and where."""
+"""Numbers in the paper's text: method, metric, value in per cent, by whom, and where."""

@@ -113,7 +113,7 @@ def read_labelme(
     Parameters
     ----------
     tags : name of the tag file in `root` (`tags_free.tsv` or `tags_33.tsv`), which has a header and
-        then one line `class/file<TAB>tag|tag` per photograph; None: the tags are not known.
+        then one line `class/file<TAB>tag|tag` per photograph; None if the tags are not known.
     """
     root = Path(root)
     top, paths = _find_photographs(root, _outdoor)
@@ -145,7 +145,7 @@ def read_uiuc_sports(
 
     Parameters
     ----------
-    tags : name of the tag file in `root`; None: the tags are not known.
+    tags : name of the tag file in `root`; None if the tags are not known.
     """
     root = Path(root)
     top, paths = _find_photographs(root, _sport)
@@ -318,7 +318,7 @@ class DataSet:
     pool_size: int
     """Photographs of every class in the development pool."""
     max_side: int | None
-    """Longest side of the photographs in pixels; None: they keep their size."""
+    """Longest side of the photographs in pixels; None keeps their size."""
     example_classes: tuple[str, ...] = ()
     """Classes whose words and tags the page lists."""
 

@@ -93,7 +93,7 @@ def intersection_kernel(
     Parameters
     ----------
     train_AD, other_BD : sparse, since most cells of a pyramid are empty.
-    weight_D : of every column; None: equal weights.
+    weight_D : of every column. By default, equal weights.
     """
     weight_D = np.ones(train_AD.shape[1]) if weight_D is None else weight_D
     train, other = _weighted_shares(train_AD, weight_D), _weighted_shares(other_BD, weight_D)

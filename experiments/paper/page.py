@@ -1,4 +1,4 @@
-"""The page of the experiments: tables and figures made from stored results alone."""
+"""The page of the experiments: tables and charts made from stored results alone."""
 
 import json
 import re
@@ -63,7 +63,7 @@ TITLE = "# The paper's experiments, repeated"
 METHOD = """\
 ## How it was measured
 
-`python -m experiments.paper` computes every figure and verdict from stored predictions. Figures are
+`python -m experiments.paper` computes every result and verdict from stored predictions. Results are
 means over random splits, with the standard deviation between splits in brackets. A claim *holds* if
 two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000 draws;
 near-duplicates are one unit) and one over splits (corrected resampled t, Nadeau and Bengio 2003).
@@ -103,18 +103,18 @@ Claims = Sequence[tuple[str, Comparison]]
 
 
 def write_page(path: Path, folders: Sequence[Path]) -> None:
-    """Write the page of some studies, and its figures into the same folder."""
+    """Write the page of some studies, and its charts into the same folder."""
     for name, content in make_page(folders).items():
         write_atomically(path.parent / name if name != PAGE else path, content.encode())
 
 
 def make_page(folders: Sequence[Path], prefix: str = "", summary: str = "") -> dict[str, str]:
-    """Return the page and its figures, by file name.
+    """Return the page and its charts, by file name.
 
     Parameters
     ----------
     folders : of studies with results.
-    prefix : folder of the figures, with a slash; "": that of the page.
+    prefix : folder of the charts, with a slash; "": that of the page.
     summary : text around the table of the paper's claims, which takes the place of `{claims}`.
     """
     sections = []
@@ -161,7 +161,7 @@ def _verdict(comparisons: Sequence[Comparison]) -> str:
 def _section(
     results: Results, claims: Claims, folder: Path, prefix: str
 ) -> tuple[str, dict[str, str]]:
-    """Return the section of one data set, most of it folded, and its figures."""
+    """Return the section of one data set, most of it folded, and its charts."""
     spec = data_set(results.dataset)
     name, variants = f"{results.dataset}-topics.svg", f"{results.dataset}-variants.svg"
     others = {s.method for s in results.scores}
@@ -198,7 +198,7 @@ def _section(
     omissions = "\n".join(f"- {each}" for each in results.provenance["cuts"])
     blocks += [
         _fold("chosen hyper-parameters", [_chosen_table(results)]),
-        _fold("figures in the paper", [_reported_table(results.dataset)]),
+        _fold("numbers in the paper", [_reported_table(results.dataset)]),
         _fold("omissions", [omissions]),
     ]
     return "\n\n".join(blocks), figures
@@ -226,7 +226,7 @@ def _provenance(results: Results) -> str:
     tested = f"{n_test[0]}" if len(n_test) == 1 else f"{n_test[0]} to {n_test[-1]}"
     added = ", ".join(provenance.get("added", []))
     later = f" Added later, on words that were learned again with the same settings: {added}."
-    quick = "**A quick run, to see that everything works: its figures mean nothing.** "
+    quick = "**A quick run, to see that everything works: its results mean nothing.** "
     return (
         f"{quick if provenance['quick'] else ''}{provenance['n_images']} photographs; "
         f"{len(results.test_SB)} splits, {provenance['n_train']} for training and {tested} for "
@@ -312,7 +312,7 @@ def figure(results: Results, series: Series, *, full: bool = False) -> str:
 
 
 def _both(results: Results, series: Series) -> list[str]:
-    """Return the figures for POOL_COLUMNS."""
+    """Return the results for POOL_COLUMNS."""
     return [figure(results, series), figure(results, series, full=True)]
 
 
@@ -350,7 +350,7 @@ def _accuracy_table(results: Results, recipe: str) -> str:
 
 
 def _reported(dataset: str, metric: str) -> list[list[str]]:
-    """Return the figures that the paper reports, as rows of our tables."""
+    """Return the numbers that the paper reports, as rows of our tables."""
     return [
         [f"reported: {method}", "–", f"{value:g}"]
         for method, of_metric, value, _, _ in REPORTED[dataset]

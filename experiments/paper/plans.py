@@ -32,7 +32,7 @@ class Recipe:
     grid: str = "2×2"
     """A key of GRIDS."""
     damping: float | None = None
-    """Scale of `DampCounts`; None: counts are not damped."""
+    """Scale of `DampCounts`; None if counts are not damped."""
     max_epochs: int = 60
     batch_size: int = 64
     members: int = 1
@@ -152,7 +152,7 @@ class Plan:
     topic_baselines: tuple[tuple[str, int, str | None], ...]
     """Name, number of topics and tag set of the other topic models."""
     max_side: int | None
-    """Longest side of the photographs in pixels; None: they keep their size."""
+    """Longest side of the photographs in pixels; None keeps their size."""
     n_splits: int
     lda_topics: int
     lda_passes: int

@@ -1,6 +1,6 @@
-"""Results of a study: figures, the scores of every photograph, provenance and examples.
+"""Results of a study: metrics, the scores of every photograph, provenance and examples.
 
-Figures are given twice: on the paper's full test part, and on its photographs outside the
+Metrics are given twice: on the paper's full test part, and on its photographs outside the
 development pool (`..._outside_pool`), on which alone claims rest. Texts may be published; pictures
 of visual words are made of the photographs and stay in the folder of the study.
 """
@@ -86,7 +86,7 @@ class Results:
 
 
 def collect_results(study: Study) -> tuple[list[dict[str, Any]], list[Scores], list[str]]:
-    """Return all figures, the scores behind them, and the methods that were added later.
+    """Return all metrics, the scores behind them, and the methods that were added later.
 
     A method whose predictions are not in the folder keeps the results that the folder holds: models
     may have been trained on another machine, and only their results are kept for long. The other
@@ -115,7 +115,7 @@ def collect_results(study: Study) -> tuple[list[dict[str, Any]], list[Scores], l
 def _rows(
     study: Study, series: Series, split: int, score_T: Floats, params: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the figures of a series in one split: on the full test part, and outside the pool."""
+    """Return the metrics of a series in one split: on the full test part, and outside the pool."""
     rows = []
     outside = ~study.protocol.pool_B[study.protocol.parts(split).test]
     for metric, chosen in (
@@ -266,7 +266,7 @@ def f_measures(
 
 
 def write_results(study: Study, provenance: dict[str, Any]) -> None:
-    """Write figures, scores, provenance and, for a data set with tags, examples."""
+    """Write metrics, scores, provenance and, for a data set with tags, examples."""
     rows, scores, added = collect_results(study)
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     write_atomically(study.folder / RESULTS, f"[\n{lines}\n]\n".encode())

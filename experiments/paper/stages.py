@@ -62,7 +62,7 @@ def open_study(
 
     Parameters
     ----------
-    data : folder of the photographs; None: the study has its words already.
+    data : folder of the photographs; None if the study has its words already.
     quick : a small version: few photographs of every class, with splits of their own.
     n_splits : the number of splits, where time is short.
     """

@@ -6,7 +6,7 @@ protocol.json          pool and splits
 words/                 one file per recipe and split; with the two above all that models need
 models/                topics and tag probabilities of every trained model; large
 predictions/           held-out scores and test predictions of every method; small
-results.json           figures; predictions.safetensors has the scores of every photograph
+results.json           metrics; predictions.safetensors has the scores of every photograph
 provenance.json        machines, times and omissions
 ====================== ========================================================================
 

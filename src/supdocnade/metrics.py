@@ -1,4 +1,4 @@
-"""Evaluation of predictions against the truth: the definition of every figure of this package."""
+"""Evaluation of predictions against the truth: the definition of every metric of this package."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -144,7 +144,7 @@ def class_sums(confidence_N: Floats, right_N: Mask) -> Sums:
 
 
 def class_figures(sums: Sums) -> dict[str, float]:
-    """Return the figures of predicted classes; none without labelled documents."""
+    """Return the metrics of predicted classes; none without labelled documents."""
     if not sums.get("n_labelled"):
         return {}
     return {
@@ -198,7 +198,7 @@ def mean_average_precision(
     ----------
     score_BC : (documents, classes) scores, higher for labels that are more probable.
     true_BC : (documents, classes) which labels are present.
-    known_BC : (documents, classes) which labels are known; the others are left out. None: all.
+    known_BC : (documents, classes) which labels are known, by default all; others are left out.
 
     >>> scores = np.array([[0.9, 0.5], [0.8, 0.4], [0.1, 0.3]])
     >>> round(mean_average_precision(scores, np.array([[1, 0], [0, 0], [1, 0]], bool)), 4)
@@ -231,7 +231,7 @@ def tag_sums(
     Parameters
     ----------
     top_BX : (documents, N_TAGS) columns of the best tags.
-    chosen_BA : (documents, tags) which tags reach the threshold.
+    chosen_BA : (documents, tags) which tags have at least the probability of the threshold.
     probability_BA : (documents, tags) probability that each tag is present.
     true_BX : (documents, tags and more) which tags are present; columns beyond those of
         `probability_BA` are tags that the model does not know, which count as missed.
@@ -259,7 +259,7 @@ def tag_counts(chosen_BA: Mask, true_BA: Mask) -> Sums:
 
 
 def tag_figures(sums: Sums) -> dict[str, float]:
-    """Return the figures of predicted tags; F-measures only if a document has a tag."""
+    """Return the metrics of predicted tags; F-measures only if a document has a tag."""
     n_tagged = sums["n_tagged"]
     figures = {"n_tagged": n_tagged, "tag_calibration_error": _error_of_bins(sums["tag_bins"])}
     if n_tagged:
@@ -277,7 +277,7 @@ def perplexity(
     ----------
     log_prob_B : log p(v) of every document, in nats.
     n_words_B : |v|, its number of words (the sum of its counts).
-    average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
+    average : "document", exp(-mean of log p(v) / |v|), as in publications, or "corpus",
         exp(-Σ log p(v) / Σ |v|).
 
     >>> perplexity(np.log([0.25, 0.5, 1.0]), np.array([2.0, 1.0, 0.0]))

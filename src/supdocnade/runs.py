@@ -24,7 +24,7 @@ def no_progress(stage: str, done: int, total: int | None) -> None:
 
 
 class PartProgress:
-    """Reports the progress of work that is done in parts, one after the other, as that of one.
+    """Reports the progress of several parts of a work, one after the other, as one progress.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class RunOptions:
     """
 
     n_jobs: int | None = None
-    """Number of workers as joblib counts them; None: one."""
+    """Number of workers as joblib counts them. By default, one."""
     device: str = "auto"
     """"auto", "cpu" or "cuda"."""
     on_error: str = "raise"
@@ -60,7 +60,7 @@ class RunOptions:
     checkpoint: Path | None = None
     """Folder from which training resumes."""
     cluster: str | None = None
-    """Ray cluster that does the work: "local", "auto" or an address; None: this process."""
+    """Ray cluster that does the work: "local", "auto" or an address. By default, none."""
     progress: ProgressCallback = no_progress
     on_epoch: EpochCallback | None = None
     """Called with the metrics of every epoch of topics; their names begin with the stage."""

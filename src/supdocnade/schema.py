@@ -412,7 +412,7 @@ class _Converter:
         return found
 
     def _packed(self, key: str, value: Any, kind: Any, is_optional: bool) -> Any:
-        """Return a list of which every item is bytes or strings."""
+        """Return a list whose items are all bytes or all strings."""
         item = get_args(kind)[0]
         pack, unpack = _PACKED.get(item, (pack_string_lists, unpack_string_lists))
         if not self.is_reading:

@@ -1,8 +1,8 @@
 """Atomic file writes, locks, and arrays with a JSON description in one safetensors file.
 
 The description and a digest of all contents are in the header. A header has at most 100 MB, so a
-longer description is an array of its own, and strings of which there are as many as photographs
-are arrays, too (`pack_strings`). Reading never executes anything.
+longer description is an array of its own. A list with one string per photograph is an array, too
+(`pack_strings`). Reading never executes anything.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Canvas with anti-aliased shapes, random fields, and a record of which object each pixel shows.
+"""Canvas with anti-aliased shapes, random fields, and a map of the object at each pixel.
 
 Coordinates are in units of one percent of the canvas height, from the top left corner, so that a
 scene is the same picture at every size. Random fields differ between sizes only in their finest

@@ -1,4 +1,4 @@
-"""Other topic models of words, tags and classes, with which the paper compares SupDocNADE.
+"""The topic models of words, tags and classes that the paper compares with SupDocNADE.
 
 ================== ========================================================================
 dirichlet_kernels  variational inference of latent Dirichlet allocation with a response

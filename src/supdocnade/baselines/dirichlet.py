@@ -62,7 +62,7 @@ class Bags(NamedTuple):
         return np.stack([np.asarray(counts.sum(axis=1)) for counts in self.counts_X])
 
     def parts(self, n_values: int = 0) -> list[tuple[int, int]]:
-        """Return ranges of documents, for sums of so many values per part."""
+        """Return ranges of documents for sums over parts of bounded size."""
         n_parts = min(max(MAX_PART_SUMS // max(n_values, 1), 1), N_PARTS)
         work = sum(counts.indptr for counts in self.counts_X) + np.arange(len(self.label_B) + 1)
         return even_ranges(work, n_parts)

@@ -263,7 +263,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
     # Inference.
 
     def _infer(self, X: Any) -> tuple[States, Floats]:
-        """Return the states of documents of which only words are known, and their sizes."""
+        """Return the states of documents whose tags and classes are unknown, and their sizes."""
         words = self._read_counts(X)
         bags = Bags.from_counts(words, sparse.csr_array((words.shape[0], self.n_annotations_)))
         topic_X = [self.components_, self.annotation_components_]
@@ -387,7 +387,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
-        average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
+        average : "document", exp(-mean of log p(v) / |v|), as in publications, or "corpus",
             exp(-Σ log p(v) / Σ |v|).
         """
         states, size_B = self._infer(X)

@@ -264,7 +264,7 @@ class ReplicatedSoftmax(CountModel):
         Parameters
         ----------
         X : (documents, words) whole counts, or a `Corpus`. Documents without words are skipped.
-        average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
+        average : "document", exp(-mean of log p(v) / |v|), as in publications, or "corpus",
             exp(-Σ log p(v) / Σ |v|).
         n_chains, n_temperatures : as for `log_partition`.
         """

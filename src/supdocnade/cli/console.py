@@ -63,7 +63,7 @@ SECONDS_BETWEEN_LINES = 60
 class ProgressBars:
     """Progress callback that draws one bar per stage and measures the time of each stage.
 
-    If stderr is no terminal, a line is printed for each stage, and one every minute.
+    If stderr is not a terminal, a line is printed for each stage, and one every minute.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def evaluate(options: Evaluate) -> int:
         were = "was" if evaluation.n_trained == 1 else "were"
         print_message(
             f"note: {evaluation.n_trained} of these photographs {were} used for training, "
-            "so the figures are too good."
+            "so the metrics are too good."
         )
     for each in evaluation.skipped:
         print_message(f"error: {each.reason}")
@@ -83,7 +83,7 @@ def _is_described(records: Sequence[ImageRecord]) -> bool:
 
 
 def format_evaluation(evaluation: Evaluation, *, all_rows: bool = False) -> str:
-    """Return tables of the figures, the confusions and the tags."""
+    """Return tables of the metrics, the confusions and the tags."""
     rows = [["photographs", f"{evaluation.n_images}"]]
     if evaluation.n_unfamiliar:
         rows.append(["  unlike the training photographs", f"{evaluation.n_unfamiliar}"])

@@ -1,4 +1,4 @@
-"""Results as text: counts, tables, predictions and figures."""
+"""Results as text: counts, tables, predictions and metrics."""
 
 import csv
 import io
@@ -38,7 +38,7 @@ def format_right(share: float, total: int) -> str:
 
 
 def format_held_out(fitted: FittedScene) -> str:
-    """Return a sentence with the figures of a model on held-out photographs."""
+    """Return a sentence with the metrics of a model on held-out photographs."""
     n_images, figures = fitted.held_out.n_images, fitted.held_out.figures
     if not n_images:
         return "too few photographs to test on, so its probabilities are unchecked"
@@ -129,7 +129,7 @@ def print_passed_over(places: Iterable[str]) -> None:
 
 
 def describe_invalid_lines(folder: PhotoFolder) -> list[str]:
-    """Return a sentence about the lines of the metadata that were left out, if there are any."""
+    """Return a sentence about the lines of the metadata that were skipped, if there are any."""
     if not folder.invalid_lines:
         return []
     number = format_count(len(folder.invalid_lines), "line")

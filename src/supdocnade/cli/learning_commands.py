@@ -135,7 +135,7 @@ class Encode(OnCluster, Printing):
 class Topics(Parallel, Printing):
     """Learn topics from texts.
 
-    CORPUS is a folder of text files, of which sub-folders are the labels if there are several; a
+    CORPUS is a folder of text files, whose sub-folders are the labels if there are several; a
     .jsonl file with one object per line; or a .csv file with a header. Files are in UTF-8. Words
     are counted as by scikit-learn's CountVectorizer. MODEL has the model and report.html: topics as
     words, their documents, perplexity, coherence and diversity. With labels the model also learns
@@ -171,7 +171,7 @@ class Topics(Parallel, Printing):
         "english", "Words to ignore: english, none, or a text file with one per line."
     )
     lowercase: bool = option(True, "Ignore the case of letters.", "--lowercase/--keep-case")
-    held_out: float = option(0.1, "Share of documents that is only for figures.", min=0, max=0.9)
+    held_out: float = option(0.1, "Share of documents for metrics only.", min=0, max=0.9)
     epochs: int | None = option(
         None, "Passes over the documents; by default 20, more if they are few.", min=1
     )

@@ -124,7 +124,7 @@ class Evaluate(OnDevice, Parallel, Printing):
 
     PHOTOS is read as by `train`; it may be a corpus that `supdocnade encode` has written with this
     model. Use photographs that the model was not trained on: otherwise the
-    figures are too good. Accuracy is the share of correct classes; the F-measure compares the five
+    results are too good. Accuracy is the share of correct classes; the F-measure compares the five
     best tags with the true ones. The calibration error tells how far the probabilities are off; 0
     is perfect. The precision of a tag is the share of right ones among its predictions, its recall
     the share of the photographs with the tag that were found.
@@ -195,9 +195,9 @@ class Suggest(OnDevice, Parallel, Printing):
 
 
 class Info(Command):
-    """List the classes, tags, settings and figures of a model.
+    """List the classes, tags, settings and metrics of a model.
 
-    The figures are those on photographs that were held out while the model was trained. Beside each
+    The metrics are those on photographs that were held out while the model was trained. Beside each
     tag are the number of its photographs and the least probability at which `predict --write-xmp`
     writes it.
 

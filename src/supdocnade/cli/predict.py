@@ -64,7 +64,7 @@ LineQueue = queue.Queue[bytes | OSError | None]
 
 
 def predict(options: Predict) -> int:
-    """Print or write predictions, or undo what was written; return 1 if something failed."""
+    """Print or write predictions, or undo what was written. Return 1 if something failed."""
     quiet = options.quiet
     if options.undo is not None:
         return 1 if undo_all(options.undo, dry_run=options.dry_run, quiet=quiet) else 0
@@ -201,7 +201,7 @@ def write_predictions(
     ----------
     sources : photographs.
     options : `cluster` makes every file the task of a cluster.
-    top : number of tags per photograph; None: those that are probable enough.
+    top : number of tags per photograph. By default, the tags that are probable enough.
     shard_size : photographs per file.
     """
     shards = [sources[i : i + shard_size] for i in range(0, len(sources), shard_size)]

@@ -54,7 +54,7 @@ CHECKPOINT, WORDS = "checkpoint", "words"
 """Folders of an unfinished run: checkpoints, and the words of photographs that were read."""
 
 FILES = ("add", "corrections")
-"""Settings of a run that are no settings of `SceneModel`."""
+"""Settings of a run that `SceneModel` does not have."""
 
 PARAMETERS = {"random_state": "seed", "on_error": "skip_unreadable"}
 """Settings of `SceneModel` that are options with another name."""

@@ -47,7 +47,7 @@ class Sidecars:
     min_probability : smallest probability of a keyword.
     thresholds : smallest probabilities of tags that have their own.
     spellings : keywords of tags that are spelled differently, as "New York" for "new york".
-    record : file to which a line is appended for each sidecar that changes; None: no record.
+    record : file to which a line is appended for each sidecar that changes. Optional.
     dry_run : write nothing.
     """
 

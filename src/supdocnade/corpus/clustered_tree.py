@@ -24,7 +24,7 @@ from supdocnade.tree import WordTree
 N_COMPONENTS = 100
 """Length of the vectors of words."""
 N_PASSES = 6
-"""Passes over the documents, each of which brings the vectors nearer to the singular vectors."""
+"""Passes over the documents. Each brings the vectors nearer to the singular vectors."""
 N_ROUNDS = 20
 """Rounds of 2-means at a node."""
 

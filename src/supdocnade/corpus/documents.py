@@ -196,7 +196,7 @@ class Documents:
 
     def tag_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the weighted numbers of documents with and without each tag, (A,) each."""
-        assert self.tag_BA is not None, "annotations are no words"
+        assert self.tag_BA is not None, "annotations are words"
         return self._presence_counts(self.tag_BA)
 
     def label_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -28,7 +28,7 @@ MAX_READ = 2**24
 """Bytes that are read at a time on systems without `preadv`."""
 
 MAX_OPEN_FILES = 4096
-"""Files that a corpus keeps open; fewer if the process may have fewer than four times as many."""
+"""Files that a corpus keeps open, but at most a quarter of those that the process may open."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

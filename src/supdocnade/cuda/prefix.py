@@ -33,7 +33,7 @@ def block_columns(n_columns: int, limit: int) -> int:
 
 
 def search_steps(n_places: int) -> int:
-    """Return the number of steps of a 16-ary search (`search_places`) over so many places."""
+    """Return the number of steps of a 16-ary search (`search_places`) over these places."""
     return max(-(-n_places.bit_length() // 4), 1)
 
 

@@ -19,7 +19,7 @@ TILE, COLUMNS = 128, 128
 """Tokens and columns per program of `sum_rows`."""
 
 FEW_PREFIXES = 16
-"""Bands of at most so many prefixes have one program per slot, which adds many tiles."""
+"""A band of at most this many prefixes has one program per slot, which adds many tiles."""
 
 BLOCK = 128
 """Slots or rows per program of the kernels that find touched rows."""
@@ -234,7 +234,7 @@ class TouchedRows:
         return self._both_tables(n_nodes, counts[-1] - n_nodes, padded=False)
 
     def pad(self, n_tokens: int) -> tuple[SparseRows | None, SparseRows]:
-        """Return the touched rows, padded to the number that so many tokens can touch at most."""
+        """Return the touched rows, padded to the largest number that these tokens can touch."""
         max_nodes = min(self.n_nodes, n_tokens * 4 * self.n_bands)
         n_words = len(self.touched_TK) - self.n_nodes
         return self._both_tables(max_nodes, min(n_words, n_tokens), padded=True)

@@ -191,7 +191,7 @@ class SoftmaxLayer:
 
     @property
     def nodes(self) -> None:
-        """Return None: every token has a gradient for all rows of V."""
+        """Return None, since every token has a gradient for all rows of V."""
         return None
 
     def prepare(self, inputs: LayerInputs) -> tuple[Tensor, ...]:

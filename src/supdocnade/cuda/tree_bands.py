@@ -6,7 +6,7 @@ key, the tokens below a prefix of the key are neighbours, and the fifteen nodes 
 below a prefix are one small matrix: its product with a tile of tokens serves four levels at once.
 
 Within its band a node has the slot of a binary heap: the topmost is 1, the children of j are 2j and
-2j + 1, and slot 0 is empty. If the depth is no multiple of four, the topmost band begins with
+2j + 1, and slot 0 is empty. If four does not divide the depth, the topmost band begins with
 missing levels, and a path that is shorter than the depth ends with a missing turn: both are slots
 without a node.
 """

@@ -71,8 +71,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         ----------
         X : a list of images: paths, bytes of files, PIL images or arrays.
         y : ignored.
-        min_words : if the images have fewer different patches than `n_words`, a quarter as many
-            words as patches are learned, but at least so many; None: that raises.
+        min_words : if there are fewer different patches than `n_words`, learn one word per four
+            patches, but at least this many. By default, raise.
         progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)

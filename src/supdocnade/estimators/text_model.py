@@ -59,7 +59,7 @@ class TextModel:
     words: tuple[tuple[TopicWord, ...], ...]
     """Words of every topic, the strongest first."""
     figures: dict[str, Any]
-    """Figures of the fit by name, such as `coherence`; None where one was not measured."""
+    """Metrics of the fit by name, such as `coherence`; None where one was not measured."""
 
     def __post_init__(self) -> None:
         n_units = self.fitted.network.config.n_topics
@@ -90,7 +90,7 @@ class TextModel:
         vocabulary : words of the counts.
         vectorizer : `lowercase`, `stop_words` and `ngram_range` of scikit-learn's
             `CountVectorizer`, by which texts are split into words.
-        figures : of held-out texts.
+        figures : metrics on held-out texts, by name.
         """
         rotation, words = read_topics(estimator, counts, vocabulary)
         coherence_R, diversity = topic_quality(words, vocabulary, counts)
@@ -127,7 +127,7 @@ class TextModel:
 
         Parameters
         ----------
-        held_out : texts that are only measured.
+        held_out : texts that the model is measured on, and does not learn from.
         vectorizer, limits : see `count_words`.
         with_classes : False ignores the labels.
         max_epochs : by default, enough for `MIN_EPOCHS` and `MIN_UPDATES`.
@@ -186,7 +186,7 @@ class TextModel:
         return count_words(texts, vectorizer, self.vocabulary)[0]
 
     def topics(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return the topics of texts, (texts, topics); a large number means: the text has it."""
+        """Return the topics of texts, (texts, topics); the larger a number, the more of a topic."""
         return self.topics_of(self.count(texts))
 
     def topics_of(self, counts: sparse.csr_array) -> NDArray[np.float64]:
@@ -214,7 +214,7 @@ def count_words(
     Parameters
     ----------
     vectorizer : `lowercase`, `stop_words` and `ngram_range` of scikit-learn's `CountVectorizer`.
-    vocabulary : the words; None: those of the texts.
+    vocabulary : the words. By default, those of the texts.
     limits : `min_df`, `max_df` and `max_features`, for the words of the texts.
     """
     from sklearn.feature_extraction.text import CountVectorizer
@@ -271,7 +271,7 @@ def _measure(
     unseen: sparse.csr_array | None,
     labels: Sequence[str | None],
 ) -> dict[str, Any]:
-    """Return the figures on held-out documents; None where nothing can be measured."""
+    """Return the metrics on held-out documents; None where nothing can be measured."""
     figures: dict[str, Any] = dict.fromkeys(("perplexity", "unigram_perplexity", "accuracy"))
     figures |= {"n_held_out": 0, "n_labelled": 0}
     if unseen is None:

@@ -56,7 +56,7 @@ class TopicInference(
         Parameters
         ----------
         X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
-            of which a part is read at a time.
+            which is read part by part.
         global_features : (documents, features) as for `fit`.
         """
         counts, network = self._read_counts(X), self.network_.arrays()
@@ -115,10 +115,10 @@ class TopicInference(
         """Return the words of every topic, strongest first.
 
         The topics are those of `topic_rotation(documents)`, at most as many as hidden units. With
-        `documents` their words are those whose presence in a document has the highest correlation
-        with the topic. Without, they are those that the model predicts more often the more of the
-        topic a document of one word has; they can be read nearly as well. The words with the
-        largest weights into every hidden unit, as in the paper, are
+        `documents`, the words of a topic are those whose presence in a document has the highest
+        correlation with it. Without `documents`, they are the words that the model predicts more
+        often if a document has more of the topic; they can be read nearly as well. The paper lists
+        the words with the largest weights into every hidden unit instead:
         `np.argsort(-components_, axis=1)[:, :n]`.
 
         Parameters
@@ -319,7 +319,7 @@ class TopicInference(
         ----------
         X : (documents, words) counts, or a `Corpus`.
         n_orderings : how many random orders of every document are averaged over.
-        average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
+        average : "document", exp(-mean of log p(v) / |v|), as in publications, or "corpus",
             exp(-Σ log p(v) / Σ |v|).
         combine : how orders are combined, see `log_prob`.
         global_features : (documents, features) as for `fit`.

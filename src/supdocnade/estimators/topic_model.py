@@ -64,7 +64,7 @@ class TopicModel(TopicInference, DocNADESettings):
         Parameters
         ----------
         X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
-            of which a part is read at a time.
+            which is read part by part.
         y : (documents,) classes; or several labels per document, (documents, classes) 0 and 1,
             sparse or dense. None, NaN or NA where a label is unknown. `DocNADE` ignores y.
         annotations : (documents, annotations) counts; an empty row has no annotations.
@@ -75,9 +75,9 @@ class TopicModel(TopicInference, DocNADESettings):
             of similar scale, for example standardised. A model that was fitted with them needs
             them for every prediction.
         progress : called with the stage, the number of updates done and their total.
-        on_epoch : called after every epoch with its number, from 1, and its metrics: "loss",
-            "learning_rate", and with early stopping "validation_loss" and others. If it returns
-            True, training ends.
+        on_epoch : called with the number of the epoch, from 1, and the metrics after every epoch:
+            "loss", "learning_rate", and with early stopping "validation_loss" and others. If it
+            returns True, training ends.
         """
         from supdocnade.training.trainer import train_network
 

@@ -42,7 +42,7 @@ def read_tags(
     Parameters
     ----------
     photographs : paths, or addresses of files on other file systems.
-    sidecars : paths of all sidecars that exist, as a set; None: they are looked for.
+    sidecars : paths of all sidecars that exist, as a set. By default, they are looked for.
     in_files : whether to open the photographs, too; otherwise only sidecars are read.
     """
 

@@ -153,7 +153,7 @@ def parse_rows(
 
 
 def _list_in_tag(tags: object) -> str | None:
-    """Return tags that look like several ones but are read as one."""
+    """Return tags that contain a separator and were probably meant as several."""
     is_list = isinstance(tags, str) and "|" not in tags and re.search("[,;]", tags)
     return str(tags) if is_list else None
 

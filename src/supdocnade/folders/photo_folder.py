@@ -77,7 +77,7 @@ class PhotoFolder:
     records: list[ImageRecord]
     """Those of a folder are sorted by path."""
     passed_over: Counter[str]
-    """Number of files that are no photographs, by the ending of their names in lower case."""
+    """Number of files that are not photographs, by the ending of their names in lower case."""
     notes: tuple[str, ...]
     """Sentences about files, folders and columns that were not read."""
     invalid_lines: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class FolderListing:
 
     photographs: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-    """Files that are no photographs, and system folders."""
+    """Files that are not photographs, and system folders."""
     metadata: list[str] = field(default_factory=list)
     sidecars: list[str] = field(default_factory=list)
     """XMP files."""

@@ -44,7 +44,7 @@ def split_per_class(
     train_size : number of photographs per class (int), or their share of each class (float),
         rounded to the nearest whole number, halves upwards.
     test_size : number of test photographs per class; by default all others.
-    seed, number : a seed defines a sequence of splits, of which this is number `number`.
+    seed, number : a seed defines a sequence of splits; this one has the given number.
     groups : (photographs,) integers, equal for photographs that stay together; None for no groups.
 
     Notes

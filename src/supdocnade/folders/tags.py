@@ -113,11 +113,11 @@ def exclude_tags(tags: Iterable[str], existing: Iterable[str] = ()) -> list[str]
 
 
 MIN_COMPARED = 5
-"""Letters of the shortest names of which one may be a misspelling of the other."""
+"""Shorter names are not compared: too many of them differ in one letter."""
 
 
 def find_similar_names(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return pairs of names of which one may be a misspelling of the other.
+    """Return pairs of names that may be misspellings of each other.
 
     They are equal after normalisation, or after it differ by one letter: missing, additional,
     wrong, or exchanged with the next.

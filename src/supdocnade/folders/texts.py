@@ -38,7 +38,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(place: Path, text_field: str = "text", label_field: str | None = None) -> Texts:
-    """Return the texts of a folder or file; those without any letter or digit are included.
+    """Return the texts of a folder or file, even those without any letter or digit.
 
     Parameters
     ----------

@@ -3,8 +3,8 @@
 A new packet has the keywords in `dc:subject`, the bag that every photo manager reads. In an
 existing one they are inserted into that bag, and into `lr:hierarchicalSubject` and
 `digiKam:TagsList` if they are there, since darktable and digiKam then read nothing else. A property
-of our own, `supdocnade:predicted`, names the
-keywords that come from a model: photo managers ignore properties that they do not know.
+of our own, `supdocnade:predicted`, names the keywords that come from a model: photo managers ignore
+properties that they do not know.
 """
 
 import re
@@ -117,7 +117,7 @@ def add_keywords(content: bytes, keywords: list[str]) -> bytes:
 
 
 def remove_keywords(content: bytes, keywords: list[str]) -> bytes:
-    """Return a sidecar without some keywords; a list without any other keyword is removed."""
+    """Return a sidecar without some keywords; a list that becomes empty is removed."""
     scanner = _scan(content)
     edits = []
     for name, items in scanner.items.items():

@@ -131,7 +131,7 @@ def _check(connection: sqlite3.Connection, folder: Path, model: str) -> None:
 
 
 def count_bytes(folder: Path) -> int:
-    """Return the size of an index, which what is read from it cannot exceed."""
+    """Return the size of an index: what is read from it cannot be larger."""
     return sum(path.stat().st_size for path in folder.glob(f"{NAME}*"))
 
 
@@ -248,7 +248,7 @@ class Gallery:
     def load(cls, folder: str | Path, fitted: "FittedScene") -> "Gallery":
         """Open an index; a damaged one, or one of another model, raises `StorageError`.
 
-        Everything is checked but the thumbnails, each of which is checked when it is read.
+        Everything is checked but the thumbnails, which are checked when they are read.
         """
         path = Path(folder)
         return cls(path, open_index(path, fitted.fingerprint()), fitted)
@@ -319,7 +319,7 @@ class Gallery:
         label : predicted class or label, one of `classes`.
         tags : each one of `tag_names`.
         words : each is looked for in tags, in the predicted class and in the path.
-        min_probability : of a tag; None: that from which on tags are given.
+        min_probability : least probability of a tag. By default, the threshold of the model.
         """
         least = self.threshold if min_probability is None else min_probability
         proba_N = np.ones(len(self))
@@ -338,7 +338,7 @@ class Gallery:
         return numbers, proba_N[numbers]
 
     def _class_matches(self, classes: Sequence[int]) -> Floats:
-        """Return the probability of the predicted class, 0 if it is none of these."""
+        """Return the probability of the predicted class, 0 if it is not one of these."""
         if not classes:
             return np.zeros(len(self))
         return np.where(np.isin(self._predicted_N, classes), self._proba_N, 0.0)
@@ -396,7 +396,7 @@ class Gallery:
 
 
 def _having_word(names: Sequence[str], word: str) -> list[int]:
-    """Return the numbers of the names that have a word; without any, those with a longer one."""
+    """Return the numbers of the names that have a word, or else of those with a word it begins."""
     parts = [fold_words(name) for name in names]
     whole = [number for number, each in enumerate(parts) if word in each]
     longer = (n for n, each in enumerate(parts) if any(part.startswith(word) for part in each))

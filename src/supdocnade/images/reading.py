@@ -107,10 +107,10 @@ def map_images(
     ----------
     function : called with an image, its name and its number; it must be picklable if workers are
         processes.
-    options : `on_error="skip"` yields a `SkippedImage` for an image that cannot be read, and for
-        one whose function fails for any reason, too little memory included.
+    options : `on_error="skip"` yields a `SkippedImage` for an image that cannot be read, or for
+        which the function fails for any reason, even for lack of memory.
     stage : reported to `options.progress`.
-    numbers : numbers of the images to use; None: all.
+    numbers : numbers of the images to use. By default, all.
     """
     chosen = range(len(images)) if numbers is None else numbers
     done = 0

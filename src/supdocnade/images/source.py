@@ -17,7 +17,7 @@ from typing import IO, Any
 from supdocnade.errors import StorageError, install_command
 
 BLOCK_SIZE = 1 << 16
-"""Bytes that are read at least from a file on another file system, of which a part is needed."""
+"""Least number of bytes to read when a part of a file on another file system is needed."""
 
 
 @dataclass(frozen=True, slots=True)

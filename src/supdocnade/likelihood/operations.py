@@ -170,11 +170,11 @@ ROW_ADAM = Operation("row_adam", _backends("row_adam", "optimizers"))
 
 
 _OWN_TRAINERS = {"cuda": ("supdocnade.cuda.graph_updates", "GraphTrainer")}
-"""Modules and names of the classes with which a backend replaces `training.trainer.Trainer`."""
+"""Modules and names of the classes that replace `training.trainer.Trainer`, by backend."""
 
 
 def own_trainer(backend: str) -> Any:
-    """Return the class with which a backend replaces the plain trainer, None if it has none."""
+    """Return the class that replaces the plain trainer for a backend, or None if there is none."""
     if backend not in _OWN_TRAINERS:
         return None
     module, name = _OWN_TRAINERS[backend]

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper as loops in float64, with which every other backend must agree.
+"""Algorithm 1 of the paper as loops in float64. Every other backend must agree with it.
 
 Only the forward computation is written down; torch derives the gradients. The paper's Algorithm 2
 is wrong as printed (`tests/unit/likelihood/test_reference.py`).

@@ -90,5 +90,5 @@ class SupDocNADEConfig(DocNADEConfig):
         if self.class_input == "all" and self.annotation_output == "sigmoid":
             raise InvalidArgument(
                 "class_input must be 'visual' with annotation_output='sigmoid', where annotations "
-                "are no words, got 'all'."
+                "are not words, got 'all'."
             )

@@ -33,7 +33,7 @@ class WordOutput:
     """
 
     operation: Operation | None = None
-    """Likelihood operation behind `nll`, with its backends; None: `nll` is plain torch."""
+    """Likelihood operation behind `nll`, with its backends; None if `nll` is plain torch."""
 
     def __init__(self, n_words: int):
         self.n_words = n_words

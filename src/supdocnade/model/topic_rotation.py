@@ -73,8 +73,8 @@ def find_rotation(hidden_BH: NDArray[np.floating], share: float = 1.0) -> TopicR
     Parameters
     ----------
     hidden_BH : topic features, finite, not all of them 0.
-    share : of the squares of the topic features that the topics represent: as many of the largest
-        principal components as it takes are rotated.
+    share : of the squares of the topic features that the topics represent. The largest principal
+        components that together reach this share are rotated.
     """
     rows = _evenly_spaced(len(hidden_BH), MAX_DOCUMENTS)
     chosen_BH = hidden_BH[rows].astype(np.float64)
@@ -106,9 +106,9 @@ def rise_with_topics(
 ) -> Floats:
     """Return how much the probability of every next word rises with every topic, (R, K).
 
-    It is the covariance of p(word | document) with the topic. Divided by the standard deviation of
-    p(word | document), it would favour rare words, and divided by √p(word), the deviation of a word
-    that is drawn, a few frequent words. We take the geometric mean of the two.
+    It is a scaled covariance of p(word | document) with the topic. Divided by the standard
+    deviation of p(word | document), it would favour rare words; divided by √p(word), the standard
+    deviation of a drawn word, a few frequent words. The divisor is the geometric mean of the two.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ def class_topics(fitted: "FittedScene") -> list[list[int]]:
 
 
 def class_words(fitted: "FittedScene") -> list[list[int]]:
-    """Return the visual words that set every class apart; none if there is one class alone."""
+    """Return the visual words that set every class apart; none if there is only one class."""
     training_set, n_classes = fitted.training_set, len(fitted.classes)
     if n_classes < 2:
         return [[]] * n_classes

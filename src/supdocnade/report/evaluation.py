@@ -1,6 +1,6 @@
 """Evaluation of a scene model: on photographs with known classes and tags, and when it was fitted.
 
-The figures themselves are defined in `supdocnade.metrics`.
+The metrics themselves are defined in `supdocnade.metrics`.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ Confusion = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation:
-    """Figures of a model; None where the truth is not known."""
+    """Metrics of a model; None where the truth is not known."""
 
     n_images: int
     """Photographs that could be read."""
@@ -68,7 +68,7 @@ class Evaluation:
     f_measure: float | None = None
     """F-measure of the five best tags, as in the paper; tags unknown to the model are missed."""
     f_measure_of_given: float | None = None
-    """F-measure of the tags whose probability reaches the threshold."""
+    """F-measure of the tags whose probability is at least the threshold."""
     tag_calibration_error: float | None = None
     confusion: Confusion = field(default_factory=dict)
     """Number of photographs by true and predicted class."""
@@ -226,7 +226,7 @@ def _tag_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
 
 
 def share(hits: int, total: int) -> dict[str, Any]:
-    """Return a share with its numerator and denominator; its value is None if it is of nothing."""
+    """Return a share with its numerator and denominator; None if the denominator is 0."""
     return {"hits": hits, "total": total, "value": hits / total if total else None}
 
 

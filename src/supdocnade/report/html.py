@@ -63,7 +63,7 @@ N_DOCUMENTS, EXCERPT = 3, 220
 """Documents that are shown with a topic of texts, and characters of a document."""
 
 MAX_RATIO = 50
-"""Ratios of two shares that are larger are no better known than that."""
+"""A larger ratio of two shares is shown as "> 50 ×": few photographs determine it."""
 
 FIGURES = (
     "f_measure",
@@ -72,7 +72,7 @@ FIGURES = (
     "class_calibration_error",
     "tag_calibration_error",
 )
-"""Figures that are shown where they could be measured."""
+"""Metrics that are shown where they could be measured."""
 
 
 def write_report(
@@ -188,7 +188,7 @@ def _reliability(bins: Sequence[tuple[float, int, int]], what: str) -> Markup | 
 
 
 def _tag_results(fitted: FittedScene) -> list[tuple[dict[str, Any], float]]:
-    """Return tags with their frequency; tags on no held-out photograph come last."""
+    """Return tags with their frequency. Tags that no held-out photograph has come last."""
     if not any(image.tags is not None for image in fitted.held_out.images):
         return []
     found = tag_results(fitted.held_out.images, fitted.tag_names)
@@ -290,7 +290,7 @@ def _percent(value: float, digits: int = 1) -> str:
 
 
 def _ratio(share: float, elsewhere: float | None) -> str:
-    """Return how many times as often as elsewhere something occurs."""
+    """Return how many times more often something occurs than elsewhere."""
     if elsewhere is None:
         return ""
     if elsewhere == 0:

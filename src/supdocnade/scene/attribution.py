@@ -51,7 +51,7 @@ class Explanation:
     probability: float
     """Probability of the class, or that the tag is present."""
     given: bool
-    """True for the predicted class, and for a tag whose probability reaches the threshold."""
+    """True for the predicted class, and for a tag whose probability is at least the threshold."""
     decision: str
     """The probability and the decision in words, such as "4 %: not given, a tag needs 29 %"."""
     score: str
@@ -88,7 +88,7 @@ def explain_image(
 
     Parameters
     ----------
-    label : a class; None: the predicted class, unless `tag` is given.
+    label : a class. By default, the predicted class, unless `tag` is given.
     tag : a tag, instead of a class.
     name : of the image, for errors.
     device : on which a network that describes photographs runs.
@@ -177,7 +177,7 @@ def _describe_decision(
 def _add_mirrored(
     encoded: EncodedImage, share_S: Floats
 ) -> tuple[Floats, NDArray[np.float32], NDArray[np.int32]]:
-    """Return the shares, centres and sizes of patches; mirrored ones are added to the others."""
+    """Return shares, centres and sizes of patches; a mirrored patch is added to its original."""
     places_S3 = np.column_stack([encoded.centres_S2, encoded.patch_size_S])
     # The centre of a mirrored patch may differ in the last bits.
     _, first, place_S = np.unique(

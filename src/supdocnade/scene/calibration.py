@@ -107,7 +107,7 @@ class Choices:
     unsure_below: float = stored(0.0, least=0, most=1)
     """Labels with a smaller probability were wrong more often than right."""
     unfamiliar_above: float | None = None
-    """Novelty that 5 % of the held-out photographs exceed; None: too few were held out."""
+    """Novelty that 5 % of the held-out photographs exceed; None if too few were held out."""
     class_tag_weight: float = stored(0.0, least=0)
     """α, the weight of the class term of tags; 0 is the paper's ranking."""
     tags: TagCalibration | None = None
@@ -123,7 +123,7 @@ class HeldOutImage:
     probability: float | None = stored(least=0, most=1)
     tags: tuple[str, ...] | None
     given: tuple[tuple[str, float], ...] = stored(least=0, most=1)
-    """The five most probable tags, with their probabilities of being present."""
+    """The five most probable tags, each with the probability that it is present."""
 
     @property
     def right(self) -> bool | None:
@@ -149,13 +149,13 @@ class HeldOut:
     def __post_init__(self) -> None:
         for figure, number in (("accuracy", "n_labelled"), ("f_measure", "n_tagged")):
             if figure in self.figures and number not in self.figures:
-                raise InvalidArgument(f"figures must have {number} beside {figure}")
+                raise InvalidArgument(f"metrics must have {number} beside {figure}")
 
 
 def fit_tags(
     score_BA: Floats, frequency_A: Floats, present_BA: Mask, expected_offset: float
 ) -> TagCalibration:
-    """Fit the calibration and the threshold of tags to images whose tags are known.
+    """Return the calibration and the threshold of tags, fitted to images whose tags are known.
 
     Parameters
     ----------
@@ -211,9 +211,10 @@ def precise_thresholds(
 ) -> tuple[float, Floats]:
     """Return the smallest probability with a precision of `TAG_PRECISION`: of all tags, of each.
 
-    Few images tell little about a tag: to its own images `PSEUDO_IMAGES` with the precision of all
-    tags are added, and to those of all tags as many with the probability itself as precision. So
-    the threshold of a tag that was never probable is that of all tags.
+    Few images tell little about a tag. So the images of a tag are counted together with
+    `PSEUDO_IMAGES` images that have the precision of all tags; those of all tags, together with
+    `PSEUDO_IMAGES` images whose precision is the probability. A tag that was never probable gets
+    the threshold of all tags.
 
     Parameters
     ----------

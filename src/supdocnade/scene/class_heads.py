@@ -239,8 +239,8 @@ def allowed_heads(
     Parameters
     ----------
     classifier : name of a classifier, or "auto" for all.
-    can_compare : False if no labels are held out to compare classifiers by: only the paper's, the
-        SVM, is left of several.
+    can_compare : False if no labels are held out for comparing classifiers. Only the paper's
+        classifier, the SVM, is returned then.
     """
     if not n_classes:
         return []

@@ -67,10 +67,10 @@ def read_corpus(
 
     Parameters
     ----------
-    labels, tags : of the photographs; None: those of the corpus.
+    labels, tags : of the photographs. By default, those of the corpus.
     encoder : of the corpus.
     held_out : share of the photographs that are held out.
-    folder : where the file of the features is made; None: among temporary files.
+    folder : where the file of the features is made. By default, the folder for temporary files.
     """
     if corpus.encoder != encoder.fingerprint():
         raise InvalidArgument(

@@ -2,9 +2,9 @@
 
 A file of corrections has the columns of a metadata file (`folders.metadata`) and one more, `key`,
 the digest of the contents of a photograph. A photograph that has a key is found by it, wherever it
-is and whatever its name; one without is found by its path, `file_name`. A later line about the same
-photograph replaces an earlier one. What a line does not give, or leaves empty, stays as it is; a
-line that gives neither a class nor tags withdraws the correction.
+is and whatever its name; one without a key is found by its path, `file_name`. A later line about
+the same photograph replaces an earlier one. A class or tags that a line leaves empty stay as they
+are; a line with neither of them withdraws the correction.
 """
 
 import json
@@ -36,9 +36,9 @@ class Correction(NamedTuple):
     key: str | None = None
     """Digest of its contents, see `content_key`; None if it is known by its path."""
     label: str | None = None
-    """None: not corrected."""
+    """None if the class is not corrected."""
     tags: tuple[str, ...] | None = None
-    """None: not corrected."""
+    """None if the tags are not corrected."""
 
     @property
     def identity(self) -> str:

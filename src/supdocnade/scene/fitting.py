@@ -6,7 +6,7 @@
 3. A topic model and classifiers are fitted on the other photographs. The number of epochs, the
    classifier and its settings, the temperature, the ranking of tags and their threshold are chosen
    on the held-out photographs (`selection`).
-4. Everything is fitted again on all photographs with these choices. The reported figures are those
+4. Everything is fitted again on all photographs with these choices. The reported metrics are those
    of step 3.
 5. Thumbnails of some photographs are stored (`thumbnails`).
 """
@@ -97,11 +97,11 @@ def fit_scene_corpus(
     seed: int,
     options: RunOptions,
 ) -> FittedScene:
-    """Fit a scene model on a corpus, in memory that is bounded apart from records of photographs.
+    """Fit a scene model on a corpus; only names, labels and tags of all photographs are in memory.
 
     Parameters
     ----------
-    labels, tags : of the photographs; None: those of the corpus.
+    labels, tags : of the photographs. By default, those of the corpus.
     words : that the corpus was encoded with.
     """
     encoder, folder = words.encoder, options.checkpoint
@@ -224,8 +224,8 @@ def _fit(
 
     Parameters
     ----------
-    kept : rows of the photographs that a classifier learns from, that determine the topics to show,
-        and that are stored in the model, all held-out ones among them. By default, all rows.
+    kept : rows of the photographs that the classifier learns from, that determine the topics to
+        show, and that are stored; all held-out ones are among them. By default, all rows.
     """
     stored, data, held = training_set, training_set.damp(settings.damping), held_B
     in_memory = data

@@ -34,8 +34,8 @@ LIMIT = 5
 
 THUMBNAIL_SIDE = 32
 MIN_CORRELATION = 0.992
-"""Near-duplicates correlate at least so much. On LabelMe and Scene15 the best other thumbnail of a
-picture correlates above 0.995 or below 0.99, and nearly always below 0.95."""
+"""Least correlation of near-duplicates. On LabelMe and Scene15 the most similar other photograph
+correlates above 0.995 (the same picture) or below 0.99, and nearly always below 0.95."""
 
 _BLOCK = 512
 
@@ -49,8 +49,8 @@ def inspect_photographs(
 
     Parameters
     ----------
-    describer : describes photographs after this; one into which no patch fits is unreadable. None:
-        any size is right.
+    describer : will describe the photographs; one that is too small for a patch is unreadable.
+        By default, any size will do.
 
     Raises
     ------
@@ -126,9 +126,9 @@ def hold_out(
     ----------
     fraction : the share; 0 holds out nothing.
     picture_B : (photographs,) equal for near-duplicates.
-    never_B : (photographs,) True for those that must not be held out; None: any may be.
+    never_B : (photographs,) True for those that must not be held out. By default, none.
     always_B : (photographs,) True for those that are held out in addition to the share of the
-        others; None: no such photographs.
+        others. By default, none.
     """
     held_B = np.zeros(len(photographs), np.bool_)
     if fraction == 0:
@@ -156,7 +156,7 @@ def hold_out(
 
 
 def describe_small_classes(counts: Mapping[str, int], limit: int = LIMIT) -> str:
-    """Return a sentence about classes of which no photograph is held out, "" if there are none.
+    """Return a sentence about classes that are too small to hold out photographs, or "".
 
     Parameters
     ----------

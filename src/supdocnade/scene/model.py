@@ -97,17 +97,15 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         images : a folder with one sub-folder per class and optional metadata, or another place
             (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images;
-            or a `Corpus` of encoded photographs, which need not fit into memory. The settings of
-            visual words are those of the corpus then, an SVM learns from at most 20,000 of the
-            photographs, and `fit_more` cannot add to it.
-        labels : their classes, None where unknown; None with a corpus: those of the corpus.
-        tags : a list of tags per photograph, None where unknown; None with a corpus: those of the
-            corpus.
-        words : the fitted visual words of a corpus; None: those stored in it.
+            or a `Corpus` of encoded photographs, which need not fit into memory. With a corpus, its
+            own visual words are used, an SVM learns from at most 20,000 photographs, and `fit_more`
+            cannot add to the model.
+        labels : their classes, None where unknown. By default, those of the corpus.
+        tags : a list of tags per photograph, None where unknown. By default, those of the corpus.
+        words : the fitted visual words of a corpus. By default, those that are stored in it.
         progress : called with the stage, the units done and their total.
-        on_epoch : called with the number of every epoch of topics, from 1, and its metrics: loss,
-            learning rate and validation metrics. A fit has several stages, so their names begin
-            with the stage, as "learning/loss".
+        on_epoch : called with the metrics after every epoch of topics. A fit has several stages, so
+            the names of the metrics begin with the stage, such as "learning/loss".
         """
         options = self._options(progress, on_epoch)
         if isinstance(images, Corpus):
@@ -148,8 +146,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
     ) -> Self:
         """Learn from more photographs, together with the previous training set.
 
-        The visual words stay; everything else is chosen and learned again. The new label and tags
-        replace those of a photograph that was there before.
+        The visual words stay; everything else is chosen and learned again. If a photograph occurs
+        again, its new label and tags replace the old ones.
 
         Parameters
         ----------
@@ -159,8 +157,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         n_stored, n_images = len(previous.training_set.photographs), previous.data["n_images"]
         if n_stored < n_images:
             raise InvalidArgument(
-                f"this model was fitted on a corpus of {n_images} photographs, of which it stores "
-                f"{n_stored}; encode all photographs as a corpus, and fit on it."
+                f"this model was fitted on a corpus of {n_images} photographs, but stores only "
+                f"{n_stored} of them; encode all photographs as a corpus, and fit on it."
             )
         if is_stripped(previous):
             raise InvalidArgument(
@@ -228,7 +226,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Parameters
         ----------
         images : as for `predict`.
-        top : how many; None: those whose probability reaches the fitted threshold.
+        top : number of tags. If None, return the tags whose probability is at least the fitted
+            threshold.
         """
         if top is not None:
             check_count("top", top, least=1)
@@ -246,7 +245,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Parameters
         ----------
         images : as for `predict`.
-        on_error : "raise", or "skip": a `SkippedImage` stands in for what cannot be read.
+        on_error : "raise", or "skip" to yield a `SkippedImage` for an image that cannot be read.
         """
         options = replace(self._options(), on_error=on_error)
         return iter_predictions(self._fitted(), expand_folders(images), options)
@@ -259,7 +258,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Parameters
         ----------
         image : a path, bytes of a file, an array or a PIL image.
-        label : the class to explain; None: the predicted one.
+        label : the class to explain. By default, the predicted class.
         tag : the tag to explain, instead of a class.
         """
         return explain_image(self._fitted(), image, label=label, tag=tag, device=self.device)
@@ -322,9 +321,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
-        """Return a model of a folder, or of the Hugging Face Hub (extra `hub`).
+        """Return a model from a folder or from the Hugging Face Hub (extra `hub`).
 
-        It passes the same checks as by `load`.
+        A model of the Hub passes the same checks as one that `load` reads.
 
         Parameters
         ----------

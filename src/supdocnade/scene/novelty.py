@@ -18,14 +18,14 @@ from supdocnade.threads import one_blas_thread
 Floats = NDArray[np.float64]
 
 N_NEAREST = 3
-"""The distance is that to this training photograph, in the order of distances."""
+"""Novelty without classes is the distance to the training photograph of this rank."""
 
 SHRINKAGE = 0.3
 """Share of a multiple of the identity in a covariance, since there may be more topics than
 photographs."""
 
 MAX_REFERENCES = 2000
-"""Training photographs that others are compared with; of more, every second, third, ... one."""
+"""Training photographs that others are compared with. Of more, every second or third … is taken."""
 
 KNOWN_SHARE = 0.95
 """Share of photographs like the training photographs that lie within the limit."""
@@ -144,7 +144,7 @@ def unfamiliar_above(score_B: Floats) -> float | None:
 
     Returns
     -------
-    The smallest of these scores that at least 95 % of n + 1 photographs lie within; None if there
+    The smallest of the n scores that is not exceeded by 95 % of n + 1 photographs; None if there
     are fewer than 19.
     """
     rank = math.ceil(KNOWN_SHARE * (len(score_B) + 1))

@@ -4,7 +4,7 @@
 file               content
 ================== =============================================================================
 scene.safetensors  the model: a `StoredScene`, which `schema` writes and reads
-model.json         settings, classes, tags, choices, figures and versions once more, for people and
+model.json         settings, classes, tags, choices, metrics and versions once more, for people and
                    other programs; it is never read
 report.html        if one was written
 ================== =============================================================================

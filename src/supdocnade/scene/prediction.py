@@ -71,17 +71,17 @@ class Prediction:
 
     name: str
     label: str | None
-    """The most probable class; None: the model knows no classes."""
+    """The most probable class; None if the model knows no classes."""
     probability: float | None
     unsure: bool
-    """True if labels of so small a probability were wrong more often than right on held-out
+    """True if labels of such a small probability were wrong more often than right on held-out
     photographs."""
     probabilities: dict[str, float]
     ranked_tags: tuple[tuple[str, float], ...]
     """All tags with the probability that they are present, ranked by p(tag | photograph) as in the
     paper, and by the class term if that did better on held-out photographs."""
     tags: tuple[tuple[str, float], ...]
-    """The tags whose probability reaches the fitted threshold, most probable first."""
+    """The tags whose probability is at least the fitted threshold, most probable first."""
     unfamiliar: bool = False
     """True if the photograph is unlike those that the model was fitted on: its `novelty`, in the
     space of topics, exceeds that of 95 % of the held-out photographs."""
@@ -89,7 +89,7 @@ class Prediction:
     """Digest of the contents of the photograph; None if they were not read for the prediction."""
 
     def best_tags(self, top: int | None = None) -> tuple[tuple[str, float], ...]:
-        """Return the `top` best tags with their probabilities; None: those above the threshold."""
+        """Return the `top` best tags with their probabilities, or by default all predicted tags."""
         return self.tags if top is None else self.ranked_tags[:top]
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
@@ -258,14 +258,14 @@ class FittedScene:
 
     @property
     def tag_threshold(self) -> float:
-        """Probability from which on a tag is given."""
+        """A tag is predicted if its probability is at least this."""
         return 0.5 if self.choices.tags is None else self.choices.tags.threshold
 
     @property
     def precise_thresholds(self) -> dict[str, float]:
-        """Probability of each tag at which it had a precision of 80 % on held-out photographs.
+        """Probability at which each tag had a precision of 80 % on held-out photographs.
 
-        It is 0.8 in models that were fitted without a held-out set.
+        Without held-out photographs it is 0.8 for every tag.
         """
         calibration = self.choices.tags
         if calibration is None:

@@ -235,7 +235,7 @@ def _calibrate_tags(
     frequency_A: Floats,
     expected_offset: float,
 ) -> tuple[TagCalibration, dict[str, float]]:
-    """Return the calibration of the probabilities of tags, and the figures of tags."""
+    """Return the calibration of the probabilities of tags, and the metrics of tags."""
     known = held_out.tagged_B
     scores_BA, present_BX = scores_BA[known], present_tags(held_out.tags, vocabulary)[known]
     present_BA = present_BX[:, : len(vocabulary)]

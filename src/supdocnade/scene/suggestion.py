@@ -27,7 +27,7 @@ from supdocnade.visual_words.encode import encode_images
 from supdocnade.visual_words.encoder import ImageWords
 
 POOL = 10
-"""The list is chosen among this many times as many photographs, the most uncertain ones."""
+"""A list of n photographs is chosen among the `POOL` · n most uncertain ones."""
 
 
 def suggest_photographs(

@@ -183,7 +183,7 @@ def choose_class_weight(
     share_CA: Floats | None,
     present_BA: NDArray[np.bool_],
 ) -> tuple[float, Floats, float]:
-    """Choose α for the best F-measure of the five best tags; among equals the smallest.
+    """Choose the α with the best F-measure of the five best tags. On a tie, prefer the smallest.
 
     Parameters
     ----------

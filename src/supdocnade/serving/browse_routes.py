@@ -109,7 +109,7 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
             str,
             Query(
                 max_length=MAX_WORDS,
-                description="Words, each of which a tag, the predicted class or the path has.",
+                description="Words that all occur in tags, the predicted class or the path.",
             ),
         ] = "",
         min_probability: Annotated[
@@ -117,7 +117,7 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
             Query(
                 ge=0,
                 le=1,
-                description="Smallest probability of a tag; by default the one from which on tags "
+                description="Least probability of a tag; by default the threshold from which tags "
                 "are given.",
             ),
         ] = None,

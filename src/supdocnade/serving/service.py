@@ -81,8 +81,8 @@ Explained = tuple[Explanation, bytes, float]
 to limit; and limit, the largest contribution of one hundredth of the area to the score."""
 
 Work = Callable[[FittedScene, Sequence[NamedImage], int], list[T | ApiError]]
-"""Returns the result, or the error, of every image; those with more pixels than the last argument
-are refused before they are decoded."""
+"""Returns the result, or the error, of every image. The last argument is the largest number of
+pixels: larger images are refused before they are decoded."""
 
 PREVIEW_SIDE, PREVIEW_QUALITY = 1024, 85
 """Longest side of a preview in pixels, and its JPEG quality."""
@@ -179,7 +179,7 @@ REFUSAL_SECONDS = 2.0
 """Time that a request waits for room in the queue before it is refused."""
 
 MAX_DELAYED = 128
-"""Requests that wait so at a time; by then each may have sent some hundred kilobytes."""
+"""Requests that wait for room at a time; each may have sent some hundred kilobytes by then."""
 
 SMOOTHING = 0.05
 """Weight of the last batch in the running mean of the time per image."""

@@ -38,8 +38,8 @@ class TrainerConfig:
     )
     global_dropout: float = setting(
         0.5,
-        "Probability with which an update ignores a global feature of a document; used only if "
-        "`fit` is given global features.",
+        "Probability that an update ignores a global feature of a document. It has an effect only "
+        "if `fit` is given global features.",
         least=0,
         below=1,
     )

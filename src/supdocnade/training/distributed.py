@@ -33,7 +33,7 @@ from supdocnade.training.optimizers import split_tables, touched_rows
 from supdocnade.training.trainer import Trainer, choose_device
 
 TIMEOUT = timedelta(days=1)
-"""How long a process waits for others, which may do other work; their end is noticed at once."""
+"""How long a process waits for others, which may be busy. If one ends, this is noticed at once."""
 
 RELEASE_SECONDS = 10.0
 """How long a process waits until Gloo has released the tensors of a message."""
@@ -148,7 +148,7 @@ class SharedTrainer(Trainer):
             super().run_epoch(documents)
 
     def gather(self, documents: Documents, rows_B: Rows) -> LabelledBatch:
-        """Return the part of some documents that this process computes, maybe none of a few."""
+        """Return the part of some documents that this process computes; it may be empty."""
         part = np.array_split(rows_B, dist.get_world_size())[dist.get_rank()]
         return super().gather(documents, part)
 

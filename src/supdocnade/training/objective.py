@@ -5,7 +5,7 @@ a label has no class term, and a network without classes has none at all. If doc
 several labels, the class term is Σ_c -log p(t_c | v) over the known ones: t_c is 1 for the labels
 of the document and 0 for others.
 
-If annotations are no words, α Σ_a -log p(t_a | v) is added: t_a is 1 for the annotations of the
+If annotations are not words, α Σ_a -log p(t_a | v) is added: t_a is 1 for the annotations of the
 document and 0 for all others, and α is the annotation weight. λ does not multiply this term, since
 class and annotations are both predicted from the topics. A document with unknown annotations lacks
 it.
@@ -38,7 +38,7 @@ class LabelledBatch(NamedTuple):
     """Class numbers, `NO_LABEL` where unknown."""
     weight_B: Tensor
     tag_BA: Tensor | None = None
-    """Annotations that are no words: 1, 0, or `NO_LABEL` where unknown."""
+    """Annotations that are not words: 1, 0, or `NO_LABEL` where unknown."""
     label_BC: Tensor | None = None
     """Labels where a document may have several: 1, 0, or `NO_LABEL` where unknown."""
 
@@ -176,7 +176,7 @@ def batch_loss(
     generative_weight : λ; with 0 the word term is skipped.
     class_weight_C : multiplies the class term of documents of each class; with several labels, the
         terms -log p(t_c = 1 | v).
-    annotation_weight : α, of annotations that are no words; words have it in their loss weights.
+    annotation_weight : α, for annotations that are not words; words have it in their loss weights.
     n_documents : B, if the batch is a part of a larger one.
     """
     n_documents = max(len(batch), 1) if n_documents is None else n_documents

@@ -106,7 +106,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) ->
 
 @torch.no_grad()
 def clip_gradients(parameters: list[nn.Parameter], clip_norm: float) -> Tensor:
-    """Scale all gradients down to a common norm if theirs is larger; return the norm they had."""
+    """Scale all gradients down if their common norm is larger than this; return the norm before."""
     values = [
         p.grad._values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None
     ]

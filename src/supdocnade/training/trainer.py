@@ -55,7 +55,7 @@ CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `RunOptions.checkpoint`."""
 
 MIN_GPU_WORK = 2e9
-"""Words × topics × epochs that take a CPU some seconds: less than a GPU takes to start."""
+"""Words × topics × epochs. Less work than this takes a CPU less time than a GPU takes to start."""
 
 
 def train_network(
@@ -111,7 +111,7 @@ def train_network(
 def new_network(
     documents: Documents, config: DocNADEConfig, training: TrainerConfig
 ) -> DocNADENetwork:
-    """Return a network with the parameters with which training on the documents begins."""
+    """Return a network with its initial parameters for training on the documents."""
     seed = training.seed
     tree = random_tree(config, seed)
     if tree is not None and training.tree == "clustered":

@@ -49,11 +49,11 @@ TOLERANCE, MAX_ROUNDS = 1e-4, 30
 after this number of passes over the sample."""
 
 MIN_BATCH, BATCH_ROWS = 2**14, 10
-"""Rows of a mini-batch: at least so many, and so many per cluster."""
+"""Least number of rows of a mini-batch, and least number per cluster."""
 
 RARE, PATIENCE = 0.01, 10
 """Mini-batches move a centre with less than this share of the largest cluster's rows, and stop
-after so many batches without a smaller inertia."""
+after this number of batches without a smaller inertia."""
 
 CHUNK_DISTANCES, MIN_CHUNK = 2**18, 64
 """Distances that a thread computes at a time, 1 MiB, and the least number of rows."""
@@ -93,7 +93,7 @@ class Codebook:
         return half
 
     def assign(self, values_SD: Floats) -> NDArray[np.int32]:
-        """Return the nearest word of each descriptor, the first of equals, (S,).
+        """Return the nearest word of each descriptor, on a tie the first, (S,).
 
         Distances are rounded, and differently for a descriptor alone: one half-way between two
         words may be assigned to either.
@@ -137,8 +137,8 @@ def fit_codebook(
     ----------
     sample_ND : (sample, descriptor size), with at least as many different rows as words.
     n_words : 2 to 100,000.
-    min_words : if there are fewer different descriptors than `n_words`, a quarter as many words as
-        descriptors are learned, but at least so many; None: that raises.
+    min_words : if there are fewer different descriptors than `n_words`, learn one word per four
+        descriptors, but at least this many. By default, raise.
     """
     check_count("n_words", n_words, least=2)
     if sample_ND.ndim != 2 or not np.isfinite(sample_ND).all():
@@ -267,7 +267,7 @@ def fit_mini_batches(
 
 
 def assign(values_ND: Floats, centres_KD: Floats) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the nearest centre of each row, the first of equals, and its score |c|²/2 - v·c.
+    """Return the nearest centre of each row, on a tie the first, and its score |c|²/2 - v·c.
 
     |v - c|² = |v|² - 2 v·c + |c|², and |v|² is the same for all centres.
     """

@@ -77,7 +77,7 @@ class ImageEncoder:
     codebook: Codebook
     regions: Regions
     n_nearest: int = stored(1, least=1)
-    """Each patch has so many of the nearest visual words."""
+    """Number of nearest visual words assigned to each patch."""
     mirror: bool = False
     """True if an image also has the words of the same patches mirrored, in the same columns; only
     with SIFT alone."""
@@ -152,7 +152,7 @@ class ImageEncoder:
         return encoded if self.sift_encoder is None else self._add_sift_words(encoded, pixels)
 
     def _add_sift_words(self, encoded: EncodedImage, pixels: NDArray[np.uint8]) -> EncodedImage:
-        """Return an image with its SIFT words; none if it is too narrow for a patch."""
+        """Return an image with its SIFT words added; an image too narrow for a patch has none."""
         assert self.sift_encoder is not None
         try:
             sift = self.sift_encoder.encode(pixels)

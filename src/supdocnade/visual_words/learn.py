@@ -136,7 +136,7 @@ def fit_words(
     mirror : whether the encoder adds the words of mirror images.
     contrast_percentile : patches with less contrast than this percentile of the sample get shorter
         descriptors.
-    sample_size : number of patches in the sample; None: 100,000, or 20 per word if that is more.
+    sample_size : number of patches in the sample; by default 100,000, or 20 per word if more.
     n_examples : maximum number of example patches per word.
     beside : describer of other words of the same images, which reads them and determines the side
         of example patches.
@@ -320,7 +320,7 @@ def choose_examples(codebook: Codebook, sample: PatchSample, n_examples: int) ->
 
 
 def _count_repeats(keys: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each item the number of items before it in the order that have the same key.
+    """Return for each item how many items before it in the order have the same key.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class SoftmaxLayer:
     """The softmax as an output layer of the CPU engine."""
 
     def touched_rows(self, ids_N: Integers) -> None:
-        """Return None: every token has a gradient for all rows of V."""
+        """Return None, since every token has a gradient for all rows of V."""
 
     def run(
         self,

@@ -3,7 +3,7 @@
 A vector holds eight floats. Vectors are for kernels that the compiler does not vectorise well by
 itself: such a kernel refers to a row of floats by its address, loads eight of them at once,
 multiplies, adds and stores them. The compiler uses one register of eight floats or two of four,
-depending on the machine. If the length of a row is no multiple of eight, the last floats are loaded
+depending on the machine. If eight does not divide the length of a row, the last floats are loaded
 and stored with their number: floats beyond them are neither read nor written, and count as zero.
 
 Nothing is checked: the caller must pass valid addresses and keep the arrays alive.

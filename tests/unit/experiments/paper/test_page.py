@@ -20,9 +20,9 @@ def test_figures_and_tables_are_on_the_page(finished, page):
     series = Series("paper", SUP, 10, "2×2", ACCURACY, None, ACCURACY)
     assert f"| SupDocNADE, 10 topics, 2×2 | {figure(results, series)} |" in text
     for title in ("All claims", "Variants", "Annotation, tags_free", "Omissions",
-                  "Words and tags of the classes", "Figures in the paper"):  # fmt: skip
+                  "Words and tags of the classes", "Numbers in the paper"):  # fmt: skip
         assert f"<summary>{title}</summary>" in text
-    assert "its figures mean nothing" in text
+    assert "its results mean nothing" in text
     assert "| reported: SupDocNADE, 200 topics (on its own tags) | – | 43.87 | – |" in text
     assert "| reported: MMLDA | – | 81.47 |" in text
     baseline = figure(results, Series("paper", "χ² SVM on counts", None, "2×2", ACCURACY))
