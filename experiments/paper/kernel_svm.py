@@ -140,7 +140,7 @@ def score_svms(
 def best_svm(
     scores: Sequence[tuple[float, float | None, float]],
 ) -> tuple[float, float | None, float]:
-    """Return the most accurate setting; among equals the first, which is the smoothest."""
+    """Return the most accurate setting. On a tie, prefer the first, which is the smoothest."""
     return max(scores, key=lambda each: each[2])
 
 

@@ -404,7 +404,7 @@ def rank_tags(
 
 
 def choose_setting(study: Study, variant: Variant, split: int) -> Evaluation:
-    """Return the best candidate on the held-out photographs; among equals the first."""
+    """Return the best candidate on the held-out photographs. On a tie, prefer the first."""
     candidates = []
     for setting in variant.candidates():
         prediction = study.prediction(Evaluation(setting=setting, split=split).key(study))

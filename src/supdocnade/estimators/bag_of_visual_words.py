@@ -76,7 +76,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)
-        self.check()  # Invalid settings draw no seed.
+        self.check()  # Before a seed is drawn: invalid settings do not consume random numbers.
         fitted = learn_words(
             images, self, read_seed(self.random_state), self._options(progress), min_words=min_words
         )

@@ -88,7 +88,7 @@ class TopicModel(TopicInference, DocNADESettings):
             X, annotations, annotation_mask, sample_weight, global_features,
             labels=labels, n_classes=n_classes, reset=True,
         )  # fmt: skip
-        self.check()  # Invalid settings draw no seed.
+        self.check()  # Before a seed is drawn: invalid settings do not consume random numbers.
         seed = self._choose_seed()
         network, fitted.history_ = train_network(
             documents,

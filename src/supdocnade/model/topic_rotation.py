@@ -83,7 +83,7 @@ def find_rotation(hidden_BH: NDArray[np.floating], share: float = 1.0) -> TopicR
     with one_blas_thread():
         # Not centred: a topic that half of the documents have would share its axis with another.
         square_R, vectors_HR = np.linalg.eigh(chosen_BH.T @ chosen_BH / max(len(rows), 1))
-        # They rise. A component is used unless those that are larger represent the share.
+        # Eigenvalues ascend. Drop components if the larger ones already represent the share.
         larger_R = square_R.sum() - np.cumsum(square_R)
         used = (square_R > MIN_SQUARE * square_R[-1]) & (larger_R < share * square_R.sum())
         if not used.any():

@@ -138,7 +138,7 @@ class HeldOut:
     """Results on held-out photographs, of a model fitted on the other photographs."""
 
     figures: dict[str, int | float] = field(default_factory=dict)
-    """accuracy, f_measure, class_calibration_error, ... as far as they could be measured."""
+    """Metrics by name, such as accuracy and f_measure: those that could be measured."""
     images: tuple[HeldOutImage, ...] = ()
 
     @property

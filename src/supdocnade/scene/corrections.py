@@ -182,8 +182,8 @@ def correct_records(
 ) -> tuple[list[ImageRecord], list[str]]:
     """Return the photographs that are corrected, with their new classes and tags, and notes.
 
-    Photographs are read only as far as corrections by contents are still missing, those with the
-    same file name first.
+    Photographs are read only while corrections by contents are missing, those with the same file
+    name first.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ def from_records(records: Sequence[ImageRecord]) -> Photographs:
 
 
 def expand_folders(images: Any, *, with_files: bool = True) -> list[Any]:
-    """Return a list of images, in which folders and other places are replaced by photographs.
+    """Return a list of images, with the photographs of folders and other places in their stead.
 
     Parameters
     ----------

@@ -75,8 +75,8 @@ class TrainerConfig:
     )
     metric: str = setting(
         "loss",
-        "Metric of early stopping, as far as the model has it: the mean average precision is that "
-        "of several labels per document, the F-measure that of annotations.",
+        "Metric of early stopping. The mean average precision needs several labels per document, "
+        "the F-measure annotations.",
         choices=tuple(METRICS),
     )
     seed: int = 0
