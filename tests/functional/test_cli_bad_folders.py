@@ -252,6 +252,36 @@ def test_no_tags_at_all(photos):
     assert "; " not in supdocnade("predict", photos.parent / "m", photos / "coast").out
 
 
+def test_an_archive_by_date_learns_tags_alone(photos, tmp_path):
+    (photos / "coast").rename(photos / "2019")
+    (photos / "forest").rename(photos / "2020")
+    years = {"coast": "2019", "forest": "2020"}
+    rewrite(
+        photos,
+        lambda row: {
+            "file_name": f"{years[row['label']]}/{Path(row['file_name']).name}",
+            "tags": row["tags"],
+        },
+    )
+    done = train(photos, "--json")
+    assert done.objects[0]["classes"] == []
+    assert "dates: 2019, 2020" in done.err
+    found = supdocnade("evaluate", tmp_path / "m", photos, "--json").objects[0]
+    assert (found["accuracy"], found["n_images"]) == (None, 10)
+    assert supdocnade("check", photos, "--classes", "top", "--json").objects[0]["classes"] == {
+        "2019": 5,
+        "2020": 5,
+    }
+    (photos / "metadata.jsonl").unlink()
+    nothing = train(photos, "--force", "--classes", "none")
+    assert nothing.code == 1
+    assert "must have classes (one folder each) or tags" in nothing.err
+    assert train(photos, "--force", "--classes", "leaf", "--json").objects[0]["classes"] == [
+        "2019",
+        "2020",
+    ]
+
+
 def test_names_that_are_long_or_not_ascii(photos):
     label = "Küste 海岸"
     os.rename(photos / "coast", photos / label)

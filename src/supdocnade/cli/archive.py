@@ -150,7 +150,9 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
     fitted, _ = load_scene(options.model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         # Keywords in the photographs are read when these are encoded, by the workers.
-        folder = scan_photographs(options.photos, progress, on_error=on_error, in_files=False)
+        folder = scan_photographs(
+            options.photos, progress, on_error=on_error, in_files=False, classes=options.classes
+        )
     for note in () if quiet else describe_invalid_lines(folder):
         print_message(f"note: {note}")
     photographs = from_records(folder.records)

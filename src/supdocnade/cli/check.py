@@ -32,7 +32,11 @@ def check(options: Check) -> int:
     """Print the problems; return 1 if some photographs or lines cannot be read."""
     with ProgressBars(quiet=options.quiet) as progress:
         found = check_folder(
-            options.photos, **options.settings, jobs=options.jobs, progress=progress
+            options.photos,
+            **options.settings,
+            classes=options.classes,
+            jobs=options.jobs,
+            progress=progress,
         )
     if options.json:
         print_json(found)
@@ -43,10 +47,15 @@ def check(options: Check) -> int:
 
 
 def check_folder(
-    photos: str, *, min_tag_count: int, jobs: int, progress: ProgressCallback = no_progress
+    photos: str,
+    *,
+    min_tag_count: int,
+    classes: str | None = None,
+    jobs: int,
+    progress: ProgressCallback = no_progress,
 ) -> dict[str, Any]:
     """Return the object that `--json` prints."""
-    folder = scan_photographs(photos, progress, on_error="skip")
+    folder = scan_photographs(photos, progress, on_error="skip", classes=classes)
     photographs = from_records(folder.records)
     settings = SceneSettings().check()
     describer = None
@@ -59,19 +68,19 @@ def check_folder(
     members: dict[int, list[str]] = {}
     for name, picture in zip(photographs.names, picture_B.tolist(), strict=True):
         members.setdefault(picture, []).append(name)
-    classes = photographs.count_classes()
+    counts = photographs.count_classes()
     tags = count_tags(photographs.tags)
     return {
         "folder": photos,
         "n_images": len(photographs),
         "n_unlabelled": photographs.labels.count(None),
         "n_tagged": sum(bool(some) for some in photographs.tags),
-        "classes": dict(sorted(classes.items())),
+        "classes": dict(sorted(counts.items())),
         "tags": dict(tags.most_common()),
         "min_tag_count": min_tag_count,
         "rare_tags": sorted(name for name, count in tags.items() if count < min_tag_count),
-        "small_classes": sorted(name for name, count in classes.items() if count < SMALL_CLASS),
-        "similar_classes": find_similar_names(classes),
+        "small_classes": sorted(name for name, count in counts.items() if count < SMALL_CLASS),
+        "similar_classes": find_similar_names(counts),
         "similar_tags": find_similar_names(tags),
         "passed_over": dict(folder.passed_over),
         "notes": list(folder.notes),

@@ -35,7 +35,7 @@ MAX_CLASSES, MAX_TAGS = 12, 20
 def evaluate(options: Evaluate) -> int:
     """Print the evaluation of a model; return 1 if some photographs cannot be read."""
     run = RunOptions(n_jobs=options.jobs, device=options.device)
-    evaluation = evaluate_model(options.model, options.photos, run, quiet=options.quiet)
+    evaluation = evaluate_model(options, run)
     if evaluation.n_trained and not options.quiet:
         were = "was" if evaluation.n_trained == 1 else "were"
         print_message(
@@ -52,17 +52,18 @@ def evaluate(options: Evaluate) -> int:
     return 1 if evaluation.skipped else 0
 
 
-def evaluate_model(model: Path, photos: str, options: RunOptions, *, quiet: bool) -> Evaluation:
+def evaluate_model(options: Evaluate, run: RunOptions) -> Evaluation:
     """Return the evaluation of a model."""
-    fitted, _ = load_scene(model)
+    photos, quiet, classes = options.photos, options.quiet, options.classes
+    fitted, _ = load_scene(options.model)
     if is_corpus(Path(photos)):
         with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-            return evaluate_corpus(fitted, Corpus.open(photos), replace(options, progress=progress))
+            return evaluate_corpus(fitted, Corpus.open(photos), replace(run, progress=progress))
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         # Keywords in the photographs are read with these, unless there is nothing else.
-        folder = scan_photographs(photos, progress, in_files=False)
+        folder = scan_photographs(photos, progress, in_files=False, classes=classes)
         if not _is_described(folder.records):
-            folder = scan_photographs(photos, progress)
+            folder = scan_photographs(photos, progress, classes=classes)
     for note in () if quiet else folder.notes:
         print_message(f"note: {note}")
     if not _is_described(folder.records):
@@ -74,7 +75,7 @@ def evaluate_model(model: Path, photos: str, options: RunOptions, *, quiet: bool
         ProgressBars(quiet=quiet, stage_lines=False) as progress,
         print_warnings(quiet=quiet),
     ):
-        return evaluate_photographs(fitted, folder.records, replace(options, progress=progress))
+        return evaluate_photographs(fitted, folder.records, replace(run, progress=progress))
 
 
 def _is_described(records: Sequence[ImageRecord]) -> bool:

@@ -14,6 +14,7 @@ from supdocnade.cli.options import (
     Printing,
     UsageError,
     argument,
+    classes_option,
     option,
     photos_argument,
     setting_options,
@@ -54,6 +55,7 @@ class Check(Parallel, Printing):
     """
 
     photos: str = photos_argument()
+    classes: Literal["none", "top", "leaf"] | None = classes_option()
     settings: dict[str, Any] = setting_options(SceneSettings, "min_tag_count")
 
 
@@ -83,6 +85,7 @@ class Train(OnDevice, Parallel, Printing):
 
     photos: str = photos_argument()
     output: Path = option(MISSING, "Folder of the new model.", "--output", "-o")
+    classes: Literal["none", "top", "leaf"] | None = classes_option()
     features: str = option("auto", FEATURES)
     settings: dict[str, Any] = setting_options(SceneSettings)
     skip_unreadable: bool = option(
@@ -126,6 +129,7 @@ class Encode(OnCluster, Printing):
     model: Path = argument("MODEL", MODEL)
     photos: str = photos_argument()
     output: Path = option(MISSING, "Corpus to write.", "--output", "-o", metavar="CORPUS")
+    classes: Literal["none", "top", "leaf"] | None = classes_option()
     seed: int = option(0, SEED, min=0)
     skip_unreadable: bool = option(
         False, "Skip photographs and lines of the metadata that cannot be read."

@@ -16,6 +16,7 @@ from supdocnade.cli.options import (
     argument,
     check_formats,
     check_together,
+    classes_option,
     option,
     photos_argument,
 )
@@ -138,6 +139,7 @@ class Evaluate(OnDevice, Parallel, Printing):
 
     model: Path = argument("MODEL", MODEL)
     photos: str = photos_argument()
+    classes: Literal["none", "top", "leaf"] | None = classes_option()
     all_rows: bool = option(False, "Print the whole confusion matrix, and all tags.", "--all")
 
 

@@ -142,6 +142,15 @@ def photos_argument() -> Any:
     return argument("PHOTOS", PHOTOS, callback=normalize_address)
 
 
+def classes_option() -> Any:
+    """Return the option --classes."""
+    return option(
+        None,
+        "Folders that are classes: none (learn tags alone), top (the first on a path) or leaf (the "
+        "last); by default top, or none if all look like dates.",
+    )
+
+
 FEATURES = (
     "Description of patches: sift, a network (see supdocnade features), or auto: the network of "
     "the extra deep if it is installed, otherwise sift."

@@ -54,6 +54,7 @@ CHECKPOINT, WORDS = "checkpoint", "words"
 """Folders of an unfinished run: checkpoints, and the words of photographs that were read."""
 
 FILES = ("add", "corrections")
+OF_RUN = (*FILES, "classes")
 """Settings of a run that `SceneModel` does not have."""
 
 PARAMETERS = {"random_state": "seed", "on_error": "skip_unreadable"}
@@ -79,7 +80,6 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
     with partial.lock():
         settings = _choose_settings(options, partial)
         corpus, records, notes = _read_data(options, settings)
-        check_records(options.photos, records)
         if not options.quiet:
             extends = settings.get("add") is not None
             words_of = options.photos if corpus is not None else settings.get("add")
@@ -91,6 +91,7 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
             print_message(line)
             for note in (*describe_records(records, extends=extends), *notes):
                 print_message(f"note: {note}")
+        check_records(options.photos, records)
         if corpus is not None:
             records = []  # Those of a corpus may be millions, which the fit reads itself.
         if options.restart:
@@ -109,7 +110,12 @@ def _read_data(
     """Return the corpus if there is one, the photographs, and notes about them."""
     if not is_corpus(Path(options.photos)):
         with ProgressBars(quiet=options.quiet, stage_lines=False) as progress:
-            folder = scan_photographs(options.photos, progress, on_error=settings["on_error"])
+            folder = scan_photographs(
+                options.photos,
+                progress,
+                on_error=settings["on_error"],
+                classes=settings.get("classes"),
+            )
         if settings.get("corrections") is not None:
             return None, *_correct(options.photos, folder.records, settings["corrections"])
         return None, folder.records, (*folder.notes, *describe_invalid_lines(folder))
@@ -230,7 +236,7 @@ def _train(
     previous = settings.get("add")
     model = SceneModel() if previous is None else SceneModel.load(previous)
     model.set_params(
-        **{name: value for name, value in settings.items() if name not in FILES},
+        **{name: value for name, value in settings.items() if name not in OF_RUN},
         n_jobs=options.jobs,
         device=options.device,
         cache=options.cache or partial.folder / WORDS,
@@ -257,7 +263,8 @@ def check_records(photos: str, records: Sequence[ImageRecord]) -> None:
     """Raise if there is nothing to learn."""
     if not any(record.label is not None or record.tags for record in records):
         raise InvalidArgument(
-            f"{photos} must have classes (one folder each) or tags (metadata.jsonl), got neither."
+            f"{photos} must have classes (one folder each) or tags (keywords, or a metadata file), "
+            "got neither."
         )
 
 
@@ -308,17 +315,21 @@ def _choose_settings(options: Train, partial: PartialFolder) -> dict[str, Any]:
         _check_not_explicit(options, of_words, "a corpus")
         return {key: value for key, value in _settings(options).items() if key not in of_words}
     if options.add is None:
-        return _settings(options)
+        return {**_settings(options), **_of_run(options)}
     _check_not_explicit(options, WORD_OPTIONS, "--add")
     # Other settings are those of the model to which photographs are added.
     always = {name: _settings(options)[name] for name in ("on_error", "random_state")}
-    return {**always, **_explicit_settings(options), **_given_files(options)}
+    return {**always, **_explicit_settings(options), **_of_run(options)}
 
 
-def _given_files(options: Train) -> dict[str, str]:
-    """Return the absolute paths of the files of a run."""
-    given = {name: getattr(options, name) for name in FILES}
-    return {name: os.path.abspath(path) for name, path in given.items() if path is not None}
+def _of_run(options: Train) -> dict[str, str]:
+    """Return the settings of a run that are given, with absolute paths."""
+    given = {name: getattr(options, name) for name in OF_RUN}
+    return {
+        name: os.path.abspath(value) if name in FILES else value
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 def _check_not_explicit(options: Train, names: Sequence[str], given: str) -> None:
@@ -335,7 +346,7 @@ def _resumed_settings(options: Train, before: dict[str, Any]) -> dict[str, Any]:
 
     All other settings determine the model, so they must not change.
     """
-    explicit = {**_explicit_settings(options), **_given_files(options)}
+    explicit = {**_explicit_settings(options), **_of_run(options)}
     on_error = explicit.pop("on_error", before["on_error"])
     for name in sorted(explicit):
         if name not in before or before[name] != explicit[name]:

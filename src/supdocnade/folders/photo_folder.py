@@ -7,6 +7,7 @@ files and folders that are passed over, and columns of the metadata that are not
 """
 
 import os
+import re
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -50,6 +51,11 @@ UNLABELLED = "_unlabelled"
 
 SYSTEM_FOLDERS = {"@eadir", "__macosx", "#recycle", "@recycle", "$recycle.bin", "lost+found"}
 """Folders of operating systems and disk stations, which hold no photographs of the user."""
+
+_DATE = re.compile(
+    r".*(?<!\d)(19|20)\d\d([01]\d([0-3]\d)?)?(?!\d).*|0[1-9]|1[0-2]|1\d\d[A-Z0-9_]{5}"
+)
+"""Names of folders by date, such as 2019, 2019-07-14 Rome, 20190714 and 07, and 100CANON."""
 
 _TABLES = (".jsonl", ".json", ".csv", ".tsv")
 
@@ -131,11 +137,12 @@ def scan_folder(
     *,
     on_error: str = "raise",
     in_files: bool = True,
+    classes: str | None = None,
 ) -> PhotoFolder:
     """Return the photographs below a folder with their classes and tags.
 
-    The class of a photograph is the first sub-folder on its path (see `folder_label`), unless a
-    metadata file gives another one. The tags of photographs for which the metadata gives none are
+    The class of a photograph is a sub-folder on its path (see `folder_label`), unless a metadata
+    file gives another one. The tags of photographs for which the metadata gives none are
     their keywords (see `keywords`), or unknown.
 
     Parameters
@@ -143,6 +150,8 @@ def scan_folder(
     on_error : "skip" leaves out lines of the metadata that are invalid or name a file that is not a
         photograph; `invalid_lines` of the result describes them.
     in_files : whether keywords are also read from the photographs, which opens each of them.
+    classes : "top" or "leaf", see `folder_label`, or "none": photographs have no classes. By
+        default top, but folders are not classes if the names of all look like dates.
 
     Raises
     ------
@@ -156,7 +165,9 @@ def scan_folder(
         none = f"{root} contains no photographs ({', '.join(EXTENSIONS)})"
         raise StorageError(f"{'; '.join([none, *(note.rstrip('.') for note in notes)])}.")
     sources = join_addresses(root, listing.photographs)
-    found = describe_photographs(root, listing, sources, progress, on_error, in_files=in_files)
+    found = describe_photographs(
+        root, listing, sources, progress, on_error, in_files=in_files, classes=classes
+    )
     return replace(found, notes=(*notes, *found.notes))
 
 
@@ -168,6 +179,7 @@ def describe_photographs(
     on_error: str,
     *,
     in_files: bool,
+    classes: str | None = None,
     is_complete: bool = True,
 ) -> PhotoFolder:
     """Return photographs with the classes and tags that a folder, its metadata and keywords give.
@@ -177,7 +189,7 @@ def describe_photographs(
     listing : names of the photographs, of sidecars and of metadata files. Names of photographs that
         are not below the folder are absolute.
     sources : of the photographs.
-    on_error, in_files : as for `scan_folder`.
+    on_error, in_files, classes : as for `scan_folder`.
     is_complete : whether all photographs below the folder are listed. If not, the metadata may name
         others, and sidecars are looked for.
     """
@@ -195,13 +207,23 @@ def describe_photographs(
         errors[line] = StorageError(f"{metadata}, line {line} names {name}, which {reason}.")
     if errors and on_error == "raise":
         raise summarize_errors(errors)
-    labels = [folder_label(name) for name in names]
+    labels = [folder_label(name, classes or "top") for name in names]
+    dates = sorted({label for label in labels if label is not None and _DATE.fullmatch(label)})
+    if dates and classes is None:
+        notes.append(f"folder names look like dates: {', '.join(dates[:3])}")
+        if {*labels} <= {*dates, None}:
+            labels = [None] * len(labels)
+            notes[-1] += (
+                ", so they are not classes (--classes none); --classes top or leaf learns them."
+            )
+        else:
+            notes[-1] += "; --classes none learns tags alone, --classes leaf the last folders."
     for name in sorted({label for label in labels if label is not None}):
         parse_label(f"the sub-folder {name}", name)
     records = []
     for source, name, label in zip(sources, names, labels, strict=True):
         entry = entries.get(name)
-        if entry is not None and entry.has_label:
+        if entry is not None and entry.has_label and classes != "none":
             label = entry.label
         records.append(ImageRecord(source, label, None if entry is None else entry.tags))
     # Sidecars on another file system are known from the listing of a folder, which a list lacks.
@@ -344,16 +366,18 @@ def _is_system_folder(name: str) -> bool:
     return name.rpartition("/")[2].lower() in SYSTEM_FOLDERS
 
 
-def folder_label(name: str) -> str | None:
+def folder_label(name: str, classes: str = "top") -> str | None:
     """Return the class of a photograph from its path below the top folder, None if it has none.
 
-    The class of an absolute path or address is the folder that holds the photograph.
+    It is the first folder on the path ("top") or the last ("leaf"), always the last of an absolute
+    path or address, or none ("none").
 
     >>> folder_label("coast/2020/beach.jpg"), folder_label("beach.jpg"), folder_label("/a/b/c.jpg")
     ('coast', None, 'b')
     """
-    if is_absolute(name):
-        name = "/".join(name.split("/")[-2:])
-    first, slash, _ = name.partition("/")
+    folders = name.split("/")[:-1]
+    if not folders or classes == "none":
+        return None
+    label = folders[-1 if classes == "leaf" or is_absolute(name) else 0]
     # One string for all photographs of a class.
-    return sys.intern(first) if slash and first != UNLABELLED else None
+    return sys.intern(label) if label and label != UNLABELLED else None

@@ -75,12 +75,13 @@ def scan_photographs(
     *,
     on_error: str = "raise",
     in_files: bool = True,
+    classes: str | None = None,
 ) -> PhotoFolder:
     """Return the photographs of a place with their classes and tags.
 
     Parameters
     ----------
-    on_error, in_files : as for `scan_folder`.
+    on_error, in_files, classes : as for `scan_folder`.
 
     Raises
     ------
@@ -89,10 +90,12 @@ def scan_photographs(
     """
     address, kind = os.fspath(place), kind_of_place(place)
     if kind == "tar":
-        records = list(chain.from_iterable(map(scan_tar, expand_pattern(address))))
+        files = expand_pattern(address)
+        records = list(chain.from_iterable(scan_tar(each, classes or "top") for each in files))
         return PhotoFolder(records, Counter(), ())
+    options: dict[str, Any] = {"in_files": in_files, "classes": classes}
     if kind == "folder" or kind == "photograph":
-        return scan_folder(address, progress, on_error=on_error, in_files=in_files)
+        return scan_folder(address, progress, on_error=on_error, **options)
     folder, names = _list_photographs(address)
     sources = [join_address(folder, name) for name in names]
     repeated = [name for name, count in Counter(sources).items() if count > 1]
@@ -101,7 +104,7 @@ def scan_photographs(
     metadata = [name for name in METADATA_NAMES if _exists(join_address(folder, name))]
     listing = FolderListing(photographs=names, metadata=metadata)
     return describe_photographs(
-        folder, listing, sources, progress, on_error, in_files=in_files, is_complete=False
+        folder, listing, sources, progress, on_error, **options, is_complete=False
     )
 
 
@@ -197,13 +200,14 @@ def _exists(address: str) -> bool:
         return bool(system.exists(path))
 
 
-def scan_tar(address: str) -> list[ImageRecord]:
+def scan_tar(address: str, classes: str = "top") -> list[ImageRecord]:
     """Return the photographs in a tar file with their classes and tags, in its order.
 
     The members `key.jpg`, `key.cls` and `key.json` belong to one photograph. Its class is the text
-    of `key.cls`, or `label` of the JSON object, or the first folder on its path, as in a folder of
-    photographs; its tags are `tags` of the JSON object. Other members are ignored. The file must
-    not be compressed: a member is then a range of its bytes.
+    of `key.cls`, or `label` of the JSON object, or a folder on its path, as in a folder of
+    photographs, but it has none if `classes` is "none"; its tags are `tags` of the JSON object.
+    Other members are ignored. The file must not be compressed:
+    a member is then a range of its bytes.
 
     Raises
     ------
@@ -212,7 +216,7 @@ def scan_tar(address: str) -> list[ImageRecord]:
     with open_address(address) as file, storage_errors(address):
         try:
             with tarfile.open(fileobj=file, mode="r:") as archive:
-                records = _read_records(address, archive)
+                records = _read_records(address, archive, classes)
         except tarfile.TarError as error:
             raise StorageError(
                 f"{address} must be a whole tar file that is not compressed, got another: {error}."
@@ -222,9 +226,9 @@ def scan_tar(address: str) -> list[ImageRecord]:
     return records
 
 
-def _read_records(address: str, archive: tarfile.TarFile) -> list[ImageRecord]:
+def _read_records(address: str, archive: tarfile.TarFile, classes: str) -> list[ImageRecord]:
     images: dict[str, PackedImage] = {}
-    classes: dict[str, str] = {}
+    labels: dict[str, str] = {}
     described: dict[str, dict[str, Any]] = {}
     for member in archive:
         name = member.name.removeprefix("./")
@@ -241,19 +245,21 @@ def _read_records(address: str, archive: tarfile.TarFile) -> list[ImageRecord]:
                 )
             images[key] = PackedImage(address, name, member.offset_data, member.size)
         elif ending == "cls":
-            classes[key] = _read_text(archive, member, where)
+            labels[key] = _read_text(archive, member, where)
         elif ending == "json":
             described[key] = _read_object(archive, member, where)
     return [
-        _make_record(image, classes.get(key), described.get(key, {}))
+        _make_record(image, labels.get(key), described.get(key, {}), classes)
         for key, image in images.items()
     ]
 
 
-def _make_record(image: PackedImage, label: str | None, described: dict[str, Any]) -> ImageRecord:
+def _make_record(
+    image: PackedImage, label: str | None, described: dict[str, Any], classes: str
+) -> ImageRecord:
     tags = parse_tags(image.name, described.get("tags"))
-    if label is None and "label" not in described:
-        return ImageRecord(image, folder_label(image.member), tags)
+    if classes == "none" or (label is None and "label" not in described):
+        return ImageRecord(image, folder_label(image.member, classes), tags)
     given = described.get("label") if label is None else label
     return ImageRecord(image, parse_label(image.name, given), tags)
 

@@ -84,6 +84,34 @@ def test_columns_and_lists_that_are_not_read_are_said(tmp_path):
     assert scan_folder(tmp_path).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("names", "expected", "advice"),
+    [
+        (["2019", "2020-07-14 Rome", "20210102", "100CANON", "07"], [None] * 5, "are not classes"),
+        (["2019/Rome", "2020/Paris", "Scans"], ["2019", "2020", "Scans"], "--classes leaf"),
+        (["12 coast", "forest 120190"], ["12 coast", "forest 120190"], None),
+    ],
+)
+def test_folders_by_date_are_not_classes(names, expected, advice, tmp_path):
+    write_files(tmp_path, *(f"{name}/a.jpg" for name in names))
+
+    def found(classes):
+        folder = scan_folder(tmp_path, classes=classes)
+        records = {
+            record.path.parent.relative_to(tmp_path).as_posix(): record for record in folder.records
+        }
+        return [records[name].label for name in names], folder.notes
+
+    labels, notes = found(None)
+    assert labels == expected
+    assert notes == () if advice is None else advice in notes[0]
+    assert found("top") == ([name.split("/")[0] for name in names], ())
+    assert found("leaf") == ([name.split("/")[-1] for name in names], ())
+    (tmp_path / "metadata.csv").write_text(f"file_name,label\n{names[0]}/a.jpg,sea\n")
+    assert found(None)[0] == ["sea", *expected[1:]]
+    assert found("none")[0] == [None] * len(names)
+
+
 @settings(deadline=None)
 @given(st.permutations(["b/1.jpg", "a/2.jpg", "a-b/3.jpg", "a/b/4.jpg", "ä/5.jpg", "B/6.jpg"]))
 def test_the_order_of_the_file_system_does_not_matter(tmp_path_factory, names):
