@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import escape
 
 from experiments.common import markdown
 from experiments.paper.claims import (
@@ -39,7 +40,6 @@ from experiments.paper.plans import (
     baseline_grid,
 )
 from experiments.paper.results import OWN_SOFTMAX, QUALITATIVE, Results, Series, read_results
-from supdocnade.report.charts import Plot
 from supdocnade.storage import write_atomically
 
 PAGE = "reproduction.md"
@@ -100,6 +100,88 @@ VERDICTS = {
 """Claims of the paper about SupDocNADE, as patterns of the names of our comparisons."""
 
 Claims = Sequence[tuple[str, Comparison]]
+
+
+class Plot:
+    """A plotting area, its two scales, and the SVG parts drawn so far.
+
+    Parameters
+    ----------
+    margins : pixels on the left, right, top and bottom.
+    padding : pixels between the sides of the area and the ends of the x scale.
+    """
+
+    def __init__(
+        self,
+        x_range: tuple[float, float],
+        y_range: tuple[float, float],
+        *,
+        size: tuple[int, int] = (360, 250),
+        margins: tuple[int, int, int, int] = (46, 14, 34, 44),
+        padding: int = 0,
+    ):
+        self.x_range, self.y_range, self.padding = x_range, y_range, padding
+        self.width, self.height = size
+        self.left, right, self.top, bottom = margins
+        self.right, self.bottom = self.width - right, self.height - bottom
+        self.parts: list[str] = []
+
+    def x(self, value: float) -> float:
+        """Return the pixel of a number on the x scale."""
+        low, high = self.x_range
+        width = self.right - self.left - 2 * self.padding
+        return self.left + self.padding + (value - low) / ((high - low) or 1) * width
+
+    def y(self, value: float) -> float:
+        """Return the pixel of a number on the y scale."""
+        low, high = self.y_range
+        return self.bottom - (value - low) / ((high - low) or 1) * (self.bottom - self.top)
+
+    def path(self, d: str, style: str) -> None:
+        """Draw an SVG path."""
+        self.parts.append(f'<path d="{d}" {style}/>')
+
+    def level(self, value: float, style: str) -> None:
+        """Draw a horizontal line across the area."""
+        self.path(f"M{self.left} {self.y(value):.1f}H{self.right}", style)
+
+    def line(self, points: Sequence[tuple[float, float]], style: str) -> None:
+        """Draw a line through pixels."""
+        self.path("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), style)
+
+    def bar(self, x: float, low: float, high: float, style: str) -> None:
+        """Draw a vertical error bar at pixel x."""
+        self.path(f"M{x:.1f} {self.y(low):.1f}V{self.y(high):.1f}", style)
+
+    def dot(self, x: float, y: float, radius: float, style: str, title: str = "") -> None:
+        """Draw a dot at a pixel."""
+        tooltip = f"<title>{escape(title)}</title>" if title else ""
+        self.parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" {style}>{tooltip}</circle>'
+        )
+
+    def text(self, x: float, y: float, text: str, anchor: str) -> None:
+        """Write text at a pixel."""
+        self.parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+        )
+
+    def y_ticks(self, ticks: Mapping[float, str], style: str) -> None:
+        """Draw a grid line with its label at every value."""
+        for value, label in ticks.items():
+            self.level(value, style)
+            self.text(self.left - 6, self.y(value) + 4, label, "end")
+
+    def x_tick(self, value: float, label: str, anchor: str = "middle") -> None:
+        """Write a label below a number on the x scale."""
+        self.text(self.x(value), self.bottom + 18, label, anchor)
+
+    def svg(self, title: str, attributes: str, more: str = "") -> str:
+        """Return the drawing as an SVG element."""
+        return (
+            f'<svg {attributes} viewBox="0 0 {self.width} {self.height}" role="img"{more}>'
+            f"<title>{escape(title)}</title>{''.join(self.parts)}</svg>"
+        )
 
 
 def write_page(path: Path, folders: Sequence[Path]) -> None:

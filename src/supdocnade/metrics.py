@@ -87,15 +87,6 @@ def _error_of_bins(bins: Floats) -> float:
     return float(abs(confidence - right).sum() / max(size.sum(), 1))
 
 
-def reliability_bins(confidence_N: Floats, right_N: Mask) -> list[tuple[float, int, int]]:
-    """Return mean confidence, right answers and answers of every bin that has an answer."""
-    return [
-        (confidence / size, int(right), int(size))
-        for confidence, right, size in _calibration_bins(confidence_N, right_N).T.tolist()
-        if size
-    ]
-
-
 def share_interval(hits: int, total: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share.
 

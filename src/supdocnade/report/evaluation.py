@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.folders.tags import AnnotationVocabulary, Tags, normalize_tag
+from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.reading import SkippedImage
 from supdocnade.metrics import (
     N_TAGS,
@@ -23,7 +23,6 @@ from supdocnade.metrics import (
     add_sums,
     class_figures,
     class_sums,
-    reliability_bins,
     tag_counts,
     tag_figures,
     tag_sums,
@@ -298,28 +297,3 @@ def _tag_shares(counts: Sums, tag_names: Sequence[str]) -> list[dict[str, Any]]:
         {"name": tag, "recall": share(n_both, n_true), "precision": share(n_both, n_given)}
         for tag, n_true, n_given, n_both in zip(tag_names, *numbers, strict=True)
     ]
-
-
-def class_reliability(images: Sequence[HeldOutImage]) -> list[tuple[float, int, int]]:
-    """Return the reliability bins of the predicted classes."""
-    pairs = [
-        (each.probability, each.label == each.predicted)
-        for each in images
-        if each.label is not None and each.probability is not None
-    ]
-    return _bins(pairs)
-
-
-def tag_reliability(images: Sequence[HeldOutImage]) -> list[tuple[float, int, int]]:
-    """Return the reliability bins of the five predicted tags of every photograph."""
-    pairs = []
-    for each in images:
-        if each.tags is not None:
-            true = {normalize_tag(tag) for tag in each.tags}
-            pairs += [(probability, tag in true) for tag, probability in each.given]
-    return _bins(pairs)
-
-
-def _bins(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, int, int]]:
-    probability = np.array([pair[0] for pair in pairs], np.float64)
-    return reliability_bins(probability, np.array([pair[1] for pair in pairs], np.bool_))

@@ -13,29 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from numpy.typing import NDArray
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.metrics import share_interval, top_ranked
-from supdocnade.report.charts import (
-    jpeg_uri,
-    mosaic_uri,
-    reliability_chart,
-)
 from supdocnade.report.class_words import (
     N_CLASSES,
     describe_classes,
     describe_topics,
+    jpeg_uri,
+    mosaic_uri,
     topic_frequencies,
 )
 from supdocnade.report.evaluation import (
-    class_reliability,
     class_results,
     frequent_confusions,
     held_out_confusion,
     share,
-    tag_reliability,
     tag_results,
 )
 from supdocnade.scene.calibration import HeldOutImage
@@ -56,8 +50,8 @@ MAX_MATRIX, MAX_CONFUSIONS = 60, 8
 FIRST_SHOWN = 24
 """Predictions of a kind that are shown at once; the others unfold."""
 
-COVER = 8
-"""Photographs at the head."""
+COVER, IN_CARD = 60, 4
+"""Photographs at the head, and of a class."""
 
 N_DOCUMENTS, EXCERPT = 3, 220
 """Documents that are shown with a topic of texts, and characters of a document."""
@@ -107,7 +101,11 @@ def render_report(
             title=title,
             fitted=fitted,
             classes=[
-                {**each, "words": _words(fitted, each["words"])}
+                {
+                    **each,
+                    "words": _words(fitted, each["words"]),
+                    "photographs": _right(fitted, each["label"])[:IN_CARD],
+                }
                 for each in describe_classes(fitted)
             ],
             topics=_topic_cards(fitted),
@@ -163,28 +161,9 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
         "confusions": frequent_confusions(confusion, MAX_CONFUSIONS),
         "class_results": class_results(confusion) if comparable else (),
         "tag_results": _tag_results(fitted),
-        "class_reliability": (
-            _reliability(class_reliability(images), "classes") if len(classes) > 1 else None
-        ),
-        "tag_reliability": _reliability(tag_reliability(images), "tags"),
         "answers": groups,
         "first_shown": FIRST_SHOWN,
     }
-
-
-def _reliability(bins: Sequence[tuple[float, int, int]], what: str) -> Markup | None:
-    if not bins:
-        return None
-    listed = "; ".join(
-        f"predicted {100 * confidence:.0f} %, right {hits} of {total}"
-        for confidence, hits, total in bins
-    )
-    return reliability_chart(
-        bins,
-        title=f"Reliability of {what}: {listed}.",
-        x_label="predicted probability",
-        y_label="share that is right",
-    )
 
 
 def _tag_results(fitted: FittedScene) -> list[tuple[dict[str, Any], float]]:
@@ -225,21 +204,25 @@ def _interleave_classes(cards: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
 def _cover(fitted: FittedScene) -> list[tuple[str, str]]:
     """Return captions and pictures of a few photographs for the head.
 
-    There is one of each class, with its name, if possible one that was answered rightly. With
-    fewer than two classes the captions are the names of the files.
+    There is one of each class that was answered rightly, with its name. With fewer than two such
+    classes the captions are the names of the files.
     """
     examples = fitted.thumbnails
-    shown: dict[str, str] = {}
-    for image in sorted(fitted.held_out.images, key=lambda each: each.right is not True):
-        if image.label is not None and image.name in examples.names:
-            shown.setdefault(image.label, image.name)
-    captions = [(name, label) for label, name in shown.items()]
+    shown = [
+        (label, pictures[0]) for label in fitted.classes if (pictures := _right(fitted, label))
+    ]
     if len(shown) < 2:
-        captions = [(name, PurePath(name).name) for name in examples.names]
-    step = max(len(captions) / COVER, 1.0)
-    chosen = [captions[int(step * k)] for k in range(min(COVER, len(captions)))]
-    pictures = [(caption, examples.picture(name)) for name, caption in chosen]
-    return [(caption, jpeg_uri(picture)) for caption, picture in pictures if picture is not None]
+        named = [(PurePath(name).name, examples.picture(name)) for name in examples.names[:8]]
+        return [(name, jpeg_uri(picture)) for name, picture in named if picture is not None]
+    return shown[:COVER]
+
+
+def _right(fitted: FittedScene, label: str) -> list[str]:
+    """Return pictures of the held-out photographs of a class with a right answer, surest first."""
+    images = [each for each in fitted.held_out.images if each.right and each.label == label]
+    images.sort(key=lambda each: -(each.probability or 0.0))
+    pictures = map(fitted.thumbnails.picture, (each.name for each in images))
+    return [jpeg_uri(picture) for picture in pictures if picture is not None]
 
 
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:

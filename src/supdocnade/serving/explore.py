@@ -11,8 +11,12 @@ from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode
 from supdocnade.metrics import top_ranked
-from supdocnade.report.charts import mosaic
-from supdocnade.report.class_words import describe_classes, describe_topics, topic_frequencies
+from supdocnade.report.class_words import (
+    describe_classes,
+    describe_topics,
+    mosaic,
+    topic_frequencies,
+)
 from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.serving.schemas import (

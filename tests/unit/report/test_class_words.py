@@ -1,3 +1,4 @@
+import base64
 from dataclasses import replace
 
 import numpy as np
@@ -5,10 +6,15 @@ import pytest
 from scipy import sparse
 from tests.scene_model import columns, scenes, small_model
 
+from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.report.class_words import (
+    EMPTY,
     Frequencies,
     class_words,
+    jpeg_uri,
     mean_words,
+    mosaic,
+    mosaic_uri,
     topic_frequencies,
     topic_words,
 )
@@ -90,3 +96,16 @@ def test_tags_and_classes_of_a_topic_are_those_of_its_photographs(model):
             assert each["share"] == np.mean([each["name"] in tags[row] for row in rows])
         for each in of_classes.of_group(topic):
             assert each["share"] == np.mean([labels[row] == each["name"] for row in rows])
+
+
+def test_patches_fill_the_rows_of_a_mosaic():
+    patches = np.arange(5, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
+    cells = mosaic(patches)[::2, ::2, 0]
+    assert cells.tolist() == [[0, 1, 2, 3], [4, EMPTY, EMPTY, EMPTY], *[[EMPTY] * 4] * 2]
+
+
+def test_pictures_are_data_uris():
+    assert jpeg_uri(b"abc") == "data:image/jpeg;base64,YWJj"
+    patches = np.full((16, 8, 8, 3), 200, np.uint8)
+    content = base64.b64decode(mosaic_uri(patches).split(",")[1])
+    assert decode(content, DecodeConfig(color=True)).shape == (32, 32, 3)

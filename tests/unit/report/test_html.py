@@ -8,7 +8,7 @@ import pytest
 from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
-from supdocnade.report.charts import jpeg_uri
+from supdocnade.report.class_words import jpeg_uri
 from supdocnade.report.html import (
     TITLE,
     create_environment,
@@ -112,18 +112,22 @@ def test_a_model_without_patches_has_a_report_without_them():
     assert "Patches of visual word" not in render_report(strip_scene(fitted))
 
 
-def test_classes_are_headed_by_right_answers():
+def test_every_class_is_shown_by_right_answers():
     fitted = small_model().fitted_
-    right = {each.name: each.right for each in fitted.held_out.images if each.label is not None}
-    images = sorted(fitted.held_out.images, key=lambda each: each.right is True)
-    wrong_first = replace(fitted, held_out=replace(fitted.held_out, images=tuple(images)))
-    shown = {each.label for each in images if right.get(each.name)}
-    head = render_report(wrong_first).split("<main>")[0]
-    pictures = re.findall(r'<img src="([^"]*)" alt="Photograph: ([^"]*)"', head)
+    images = fitted.held_out.images
+    right = {each.name: each.label for each in images if each.right and each.label is not None}
+    head, body = render_report(fitted).split("<main>")
     names = {jpeg_uri(fitted.thumbnails.picture(name)): name for name in fitted.thumbnails.names}
-    found = {label: names[uri] for uri, label in pictures}
-    assert all(right[found[label]] for label in shown)
-    assert shown
+    for page, pattern in (
+        (head, r'<img src="([^"]*)" alt="Photograph: ([^"]*)"'),
+        (body, r'<img src="([^"]*)" alt="Photograph of ([^"]*)"'),
+    ):
+        found = [(names[uri], label) for uri, label in re.findall(pattern, page)]
+        assert {label for _, label in found} == set(right.values()) != set()
+        assert found == [(name, right[name]) for name, _ in found]
+    n_right = len(right)
+    n_labelled = sum(each.label is not None for each in images)
+    assert f"Right for <strong>{n_right} of {n_labelled} photographs</strong>" in head
 
 
 def test_shares_are_not_compared_more_exactly_than_they_are_known():
@@ -141,9 +145,11 @@ def test_shares_are_not_compared_more_exactly_than_they_are_known():
 def test_topics_of_a_class_are_those_that_support_it():
     fitted = small_model().fitted_
     weights = fitted.rotation.rotate_weights(fitted.network["label_weight"])
-    listed = re.findall(r"<b>Topics:</b> (.*?)</p>", render_report(fitted))
-    found = [[int(topic) for topic in re.sub("<[^>]*>", "", each).split(", ")] for each in listed]
-    assert found == np.argsort(-weights, axis=1)[:, :3].tolist()
+    cards = render_report(fitted).split('<article class="card" id="class-')[1:]
+    found = [re.findall(r'<a href="#topic-(\d+)">\1</a>', card) for card in cards]
+    shown, strongest = fitted.thumbnails.topics, np.argsort(-weights, axis=1)[:, :3].tolist()
+    assert found == [[f"{topic}" for topic in each if topic in shown] for each in strongest]
+    assert "<b>Topics:</b> </p>" not in "".join(cards)
 
 
 def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
@@ -161,12 +167,12 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
         (
             {"known": (False, False)},
             ["Topic "],
-            ["Typical details", "Confusions", "F-measure"],
+            ["Right for", "Confusions", "F-measure"],
         ),
         (
             {"known": (False, True)},
             ["F-measure of five", "Results by tag"],
-            ["Typical details", "Accuracy"],
+            ["answered rightly", "Accuracy"],
         ),
         (
             {"known": (True, False)},
