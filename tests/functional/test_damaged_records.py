@@ -18,7 +18,7 @@ from supdocnade import BagOfVisualWords, Corpus, DocNADE, SupDocNADE
 from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
 from supdocnade.cli.about_model import info_to_dict
 from supdocnade.corpus.disk import FILE as CORPUS
-from supdocnade.corpus.shards import shard_path
+from supdocnade.corpus.disk import shard_path
 from supdocnade.errors import StorageError
 from supdocnade.estimators.bag_of_visual_words import words_of
 from supdocnade.estimators.persistence import WORDS, VisualWords

@@ -1,12 +1,18 @@
 """A corpus on disk: shards of tokens in one folder, appended one at a time.
 
-`docs/decisions/0009-many-photographs.md` has the reasons for this form.
+Token ids are read in part, so they are a plain file of little-endian numbers. Everything else that
+is known of the documents of a shard is in its record, which is written last: a shard exists if its
+record does. `docs/decisions/0009-many-photographs.md` has the reasons for this form.
 """
 
 import hashlib
+import json
+import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +21,24 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_count
-from supdocnade.corpus.shards import (
-    Shard,
-    ShardRecord,
-    check_ids,
-    count_shards,
-    max_open_files,
-    remove_shard,
-    run_bounds,
-    shard_path,
-    write_shard,
-)
-from supdocnade.corpus.tokens import canonical_counts, split_blocks, split_counts
+from supdocnade.corpus.tokens import BLOCK_TOKENS, MemoryTokens, canonical_counts, split_blocks
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.schema import load, save, stored
-from supdocnade.storage import LOCK, lock_folder, temporary_target
+from supdocnade.schema import array, from_file, load, save, stored
+from supdocnade.storage import (
+    LOCK,
+    digest,
+    load_arrays,
+    lock_folder,
+    rises_to,
+    temporary_target,
+    write_atomically,
+)
 
 KIND, FILE = "Corpus", "corpus.safetensors"
+SHARD = "CorpusShard"
 MAX_VOCABULARY = 2**31 - 1
 """Word ids are int32."""
+ID = np.dtype("<i4")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,136 @@ class CorpusRecord:
     n_words: int = stored(least=1, most=MAX_VOCABULARY)
     encoder: str | None
     """Fingerprint of the encoder that made the words, if it was given."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShardRecord:
+    """What is known of the documents of a shard, and the checksum of its ids."""
+
+    ids: str
+    offsets_B1: NDArray[np.int64] = array("O", np.int64)
+    """Where documents begin and where the last one ends, (documents + 1,)."""
+    names: list[str | None] = array("B")
+    labels: list[str | None] = array("B")
+    tags: list[list[str] | None] = array("B")
+    keys: list[str | None] = array("B")
+
+    def __post_init__(self) -> None:
+        if len(self.offsets_B1) != len(self.names) + 1 or not self.names:
+            raise InvalidArgument("it must have one offset more than documents")
+        if not rises_to(int(self.offsets_B1[-1]), self.offsets_B1):
+            raise InvalidArgument("offsets must rise from 0")
+
+
+class Shard:
+    """A shard of a corpus; its ids, names, labels and tags are read on demand."""
+
+    def __init__(self, folder: Path, number: int):
+        self.file, self.path = (shard_path(folder, number, part) for part in ("safetensors", "ids"))
+        self.digest, record = self._read()
+        self.offsets_B1, self.checksum = record.offsets_B1, record.ids
+        self._check()
+
+    def _read(self) -> tuple[str, ShardRecord]:
+        arrays, description = load_arrays(self.file)
+        record = from_file(SHARD, ShardRecord, arrays, description, str(self.file))
+        return digest(arrays, json.dumps(description)), record
+
+    def __len__(self) -> int:
+        """The number of documents."""
+        return len(self.offsets_B1) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of tokens of all documents."""
+        return int(self.offsets_B1[-1])
+
+    def record(self) -> ShardRecord:
+        """Return the names, labels, tags and keys of the documents."""
+        found, record = self._read()
+        if found != self.digest:
+            raise StorageError(f"{self.file} has changed.")
+        return record
+
+    def read_into(self, target: NDArray[np.int32], first: int) -> None:
+        """Fill an array with the ids from the given one on."""
+        self._check()
+        rest = target.view(np.uint8).data
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                file.seek(first * ID.itemsize)
+                while rest and (n_read := file.readinto(rest)):
+                    rest = rest[n_read:]
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be read: {error.strerror}.") from error
+        if rest:
+            raise StorageError(f"{self.path} is damaged: it was truncated.")
+
+    def _check(self) -> None:
+        """Raise `StorageError` unless a regular file of the right size has the ids."""
+        expected = self.n_tokens * ID.itemsize
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be read: {error.strerror}.") from error
+        if not stat.S_ISREG(found.st_mode):
+            raise StorageError(f"{self.path} is not a regular file.")
+        if found.st_size != expected:
+            raise StorageError(
+                f"{self.path} is damaged: it has {found.st_size} bytes, expected {expected}."
+            )
+
+    def verify(self, n_words: int) -> None:
+        """Raise `StorageError` unless every byte is as written and the contents are consistent."""
+        self.record()
+        checksum, offsets = hashlib.blake2b(digest_size=16), self.offsets_B1
+        for rows in split_blocks(np.diff(offsets), BLOCK_TOKENS):
+            first, last = int(offsets[rows[0]]), int(offsets[rows[-1] + 1])
+            ids_N, starts = np.empty(last - first, ID), offsets[rows[0] : rows[-1] + 1] - first
+            self.read_into(ids_N, first)
+            checksum.update(ids_N.data)
+            self.check_ids(ids_N, n_words)
+            bounds = _run_bounds(ids_N, starts)
+            if (np.diff(ids_N[bounds]) < 0)[~np.isin(bounds[1:], starts)].any():
+                raise StorageError(f"{self.path} is damaged: ids must rise within a document.")
+        if checksum.hexdigest() != self.checksum:
+            raise StorageError(
+                f"{self.path} is damaged: its contents are not those that were written."
+            )
+
+    def check_ids(self, ids_N: NDArray[np.int32], n_words: int) -> None:
+        """Raise `StorageError` if an id is outside the vocabulary."""
+        if ids_N.size and not (ids_N.min() >= 0 and ids_N.max() < n_words):
+            raise StorageError(
+                f"{self.path} is damaged: ids must lie in 0 .. {n_words - 1}, "
+                f"got {ids_N.min()} .. {ids_N.max()}."
+            )
+
+
+def shard_path(folder: Path, number: int, part: str = "safetensors") -> Path:
+    """Return the path of a file of a shard, by default of its record."""
+    return folder / f"shard-{number:05d}.{part}"
+
+
+def _load_shards(folder: Path) -> list[Shard]:
+    """Return the shards in a folder; one that is missing raises `StorageError`."""
+    names = {path.name for path in folder.glob("shard-*.safetensors")}
+    for number in range(len(names)):
+        if (name := shard_path(folder, number).name) not in names:
+            raise StorageError(f"{folder} is damaged: it lacks {name}, one of {len(names)} shards.")
+    # A kill leaves the ids of one shard without a record, never of two.
+    later = shard_path(folder, len(names) + 1, "ids")
+    if later.exists():
+        raise StorageError(f"{folder} is damaged: {later.name} is not of {len(names)} shards.")
+    return [Shard(folder, number) for number in range(len(names))]
+
+
+def _run_bounds(ids_N: NDArray[np.int32], starts_B: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where runs of equal ids begin, given the starts of the documents."""
+    is_start_N = np.zeros(len(ids_N), np.bool_)
+    is_start_N[1:] = ids_N[1:] != ids_N[:-1]
+    is_start_N[starts_B[starts_B < len(ids_N)]] = True
+    return np.flatnonzero(is_start_N)
 
 
 def is_corpus(folder: Path) -> bool:
@@ -73,7 +208,6 @@ class Corpus:
     def __init__(self, folder: Path, record: CorpusRecord, shards: Sequence[Shard] = ()):
         self.folder, self._record = folder, record
         self.shards = list(shards)
-        self._open = lru_cache(max_open_files())(Shard.open)
 
     @classmethod
     def create(cls, folder: str | Path, *, n_words: int, encoder: str | None = None) -> "Corpus":
@@ -130,8 +264,7 @@ class Corpus:
             raise StorageError(
                 f"{path} was made with encoder {record.encoder!r}, but encoder is {encoder!r}."
             )
-        shards = [Shard.load(path, number) for number in range(count_shards(path))]
-        corpus = cls(path, record, shards)
+        corpus = cls(path, record, _load_shards(path))
         if verify:
             corpus.verify()
         return corpus
@@ -161,25 +294,28 @@ class Corpus:
         tags : their annotations, None where unknown.
         keys : digests that are equal for copies of a document, None where unknown.
         """
-        if isinstance(documents, list | tuple):
-            ids_N, offsets_B1 = _tokens_from_ids(documents, self.n_words)
-        else:
-            ids_N, offsets_B1 = _tokens_from_matrix(documents, self.n_words)
+        as_ids = isinstance(documents, list | tuple)
+        tokens = (_tokens_from_ids if as_ids else _tokens_from_matrix)(documents, self.n_words)
         given = {"names": names, "labels": labels, "tags": tags, "keys": keys}
-        records = _check_records(given, n_documents=len(offsets_B1) - 1)
-        number = len(self.shards)
+        records = _check_records(given, n_documents=len(tokens.length_B))
+        number, content = len(self.shards), tokens.ids_N.astype(ID, copy=False).tobytes()
+        path, ids_path = (shard_path(self.folder, number, p) for p in ("safetensors", "ids"))
+        checksum = hashlib.blake2b(content, digest_size=16).hexdigest()
+        record = ShardRecord(ids=checksum, offsets_B1=tokens.offsets_B1, **records)
         with lock_folder(self.folder):
-            if shard_path(self.folder, number).exists():
+            if path.exists():
                 raise StorageError(
                     f"{self.folder} has changed since it was opened; open it again to append."
                 )
             try:
-                shard = write_shard(self.folder, number, ids_N, offsets_B1, records)
+                write_atomically(ids_path, content)
+                save(path, SHARD, record)
             except BaseException:
-                if not shard_path(self.folder, number).exists():
-                    remove_shard(self.folder, number)
+                if not path.exists():
+                    with suppress(OSError):
+                        ids_path.unlink()
                 raise
-        self.shards.append(shard)
+            self.shards.append(Shard(self.folder, number))
         self.__dict__.pop("_offsets", None)
 
     def __len__(self) -> int:
@@ -280,7 +416,7 @@ class Corpus:
         ids_N = self.read_tokens(rows_B)
         length_B = self.length_B[rows_B]
         ends_B = np.cumsum(length_B)
-        bounds = run_bounds(ids_N, ends_B - length_B)
+        bounds = _run_bounds(ids_N, ends_B - length_B)
         data = np.diff(np.append(bounds, len(ids_N))).astype(np.float64)
         indptr = np.searchsorted(bounds, np.concatenate([[0], ends_B]))
         matrix = sparse.csr_array((data, ids_N[bounds], indptr), shape=(len(rows_B), self.n_words))
@@ -303,18 +439,12 @@ class Corpus:
         # Consecutive documents are read at once, in the order of the files.
         cuts = np.flatnonzero((np.diff(rows_B) != 1) | (np.diff(shard_B) != 0)) + 1
         first_R, last_R = np.append(0, cuts), np.append(cuts, len(rows_B)) - 1
-        runs = zip(
-            shard_B[first_R].tolist(),
-            start_B[first_R].tolist(),
-            (ends_B - length_B)[first_R].tolist(),
-            ends_B[last_R].tolist(),
-            strict=True,
-        )
-        for number, source, first, last in sorted(runs):
-            self._open(self.shards[number]).read_into(ids_N[first:last], source)
+        columns = shard_B[first_R], start_B[first_R], (ends_B - length_B)[first_R], ends_B[last_R]
+        for number, source, first, last in sorted(np.stack(columns, axis=1).tolist()):
+            self.shards[number].read_into(ids_N[first:last], source)
         if not (ids_N.min() >= 0 and ids_N.max() < self.n_words):
             for number, length, end in zip(shard_B, length_B, ends_B, strict=True):
-                check_ids(self.shards[number].path, ids_N[end - length : end], self.n_words)
+                self.shards[number].check_ids(ids_N[end - length : end], self.n_words)
         return ids_N
 
     @cached_property
@@ -329,22 +459,17 @@ class Corpus:
         )
 
 
-Tokens = tuple[NDArray[np.int32], NDArray[np.int64]]
-"""Ids, and the offsets of documents."""
-
-
-def _tokens_from_matrix(documents: Any, n_words: int) -> Tokens:
+def _tokens_from_matrix(documents: Any, n_words: int) -> MemoryTokens:
     matrix = canonical_counts("documents", documents)
     if matrix.shape[1] != n_words:
         raise InvalidArgument(f"documents must have {n_words} columns, got {matrix.shape[1]}.")
-    repeats, weight = split_counts("documents", matrix.data)
-    if weight is not None:
+    tokens = MemoryTokens.from_counts("documents", matrix)
+    if tokens.weighted:
         raise InvalidArgument("documents of a corpus must have whole counts, got fractions.")
-    ends = np.concatenate([[0], np.cumsum(repeats)])
-    return np.repeat(matrix.indices.astype(np.int32), repeats), ends[matrix.indptr]
+    return tokens
 
 
-def _tokens_from_ids(documents: Sequence[Any], n_words: int) -> Tokens:
+def _tokens_from_ids(documents: Sequence[Any], n_words: int) -> MemoryTokens:
     parts = [np.empty(0, np.int32)]
     for number, ids in enumerate(documents):
         if not isinstance(ids, np.ndarray) or ids.ndim != 1:
@@ -362,7 +487,7 @@ def _tokens_from_ids(documents: Sequence[Any], n_words: int) -> Tokens:
                 f"got {ids.min()} .. {ids.max()} for number {number}."
             )
         parts.append(np.sort(ids).astype(np.int32))
-    return np.concatenate(parts), np.cumsum([0, *map(len, parts[1:])])
+    return MemoryTokens(np.concatenate(parts), np.cumsum([0, *map(len, parts[1:])]))
 
 
 def _check_records(given: dict[str, Any], n_documents: int) -> dict[str, list[Any]]:
@@ -376,11 +501,12 @@ def _check_records(given: dict[str, Any], n_documents: int) -> dict[str, list[An
         found: list[Any] = [None] * n_documents if values is None else list(values)
         if len(found) != n_documents:
             raise InvalidArgument(f"{name} must be a list of {n_documents}, got {len(found)}.")
-        what = "lists of str" if name == "tags" else "str"
+        what, kinds = (
+            ("lists of str", list | tuple | np.ndarray) if name == "tags" else ("str", str)
+        )
         for number, value in enumerate(found):
-            texts = [value] if isinstance(value, str) or name != "tags" else value
-            is_kind = isinstance(value, list | tuple | np.ndarray if name == "tags" else str)
-            if value is not None and not (is_kind and all(isinstance(x, str) for x in texts)):
+            right = isinstance(value, kinds) and all(isinstance(x, str) for x in value)
+            if value is not None and not right:
                 raise InvalidArgument(
                     f"{name} must be {what} or None, got {value!r} for document {number}."
                 )

@@ -1,16 +1,21 @@
-"""Corpora on disk: documents are stored and read back, wrong ones are refused."""
+"""Corpora on disk: documents are read back; wrong, damaged and forged ones refused."""
 
+import hashlib
 import os
 import pickle
 import shutil
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from supdocnade import Corpus
-from supdocnade.corpus import shards
+from supdocnade.corpus import disk
+from supdocnade.corpus.disk import SHARD, shard_path
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.schema import save
 from supdocnade.storage import lock_folder
 
 WHOLE = np.array([[2, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1], [0, 5, 0, 0]])
@@ -186,14 +191,14 @@ def test_one_of_two_appenders_is_refused(corpus):
     assert again.counts().toarray().tolist() == np.vstack([EVERYTHING, WHOLE, MORE]).tolist()
 
 
-@pytest.mark.parametrize("broken", ["_write", "save"])
+@pytest.mark.parametrize("broken", ["write_atomically", "save"])
 def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
     def fail(*arguments):
         raise StorageError("disk full")
 
     before = {path.name for path in corpus.folder.iterdir()}
     with monkeypatch.context() as patch:
-        patch.setattr(shards, broken, fail)
+        patch.setattr(disk, broken, fail)
         with pytest.raises(StorageError, match="disk full"):
             corpus.append(MORE)
     assert {path.name for path in corpus.folder.iterdir()} == before
@@ -253,18 +258,11 @@ def test_a_corpus_of_an_earlier_version_is_read_and_appended_to(tmp_path):
         assert one.counts().toarray().tolist() == [*counts, *WHOLE.tolist()]
 
 
-def test_files_are_read_without_positional_reads(corpus, monkeypatch):
-    """As on Windows."""
-    monkeypatch.delattr(os, "preadv", raising=False)
-    monkeypatch.setattr(shards, "MAX_READ", 5)
-    assert corpus.counts([5, 0]).toarray().tolist() == EVERYTHING[[5, 0]].tolist()
-
-
 def test_a_truncated_file_is_refused_while_it_is_read(corpus):
     assert corpus.counts([0]).toarray().tolist() == [[2, 0, 1, 0]]
     path = corpus.shards[0].path
     os.truncate(path, path.stat().st_size - 4)
-    with pytest.raises(StorageError, match=r"shard-00000.ids is damaged: it was truncated"):
+    with pytest.raises(StorageError, match=r"shard-00000.ids is damaged: it has 44 bytes"):
         corpus.counts([3])
 
 
@@ -272,3 +270,77 @@ def test_a_corpus_can_be_pickled(corpus):
     copy = pickle.loads(pickle.dumps(corpus))
     assert copy.fingerprint() == corpus.fingerprint()
     assert (copy.counts() != corpus.counts()).nnz == 0
+
+
+@pytest.mark.parametrize("part", ["ids", "safetensors"])
+def test_damage_to_any_file_is_found(corpus, part):
+    """`verify` finds every change; reading without it gives an error or ids in range."""
+    path = shard_path(corpus.folder, 1, part)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        damaged = bytearray(content)
+        place = int(rng.integers(len(content)))
+        match rng.integers(4):
+            case 0:
+                damaged[place] ^= 1 << int(rng.integers(8))
+            case 1:
+                damaged[place:] = b""
+            case 2:
+                damaged[place:place] = rng.bytes(int(rng.integers(1, 9)))
+            case _:
+                del damaged[place : place + int(rng.integers(1, 99))]
+        if damaged == content:
+            continue
+        path.write_bytes(damaged)
+        with pytest.raises(StorageError, match=path.name):
+            Corpus.open(corpus.folder, verify=True)
+        with suppress(StorageError):
+            counts = Corpus.open(corpus.folder).counts()
+            assert counts.shape == (8, 4)
+            assert np.isfinite(counts.data).all()
+            assert counts.indices.max() < 4
+
+
+def forge(corpus, ids):
+    """Replace the ids of the second shard, and their checksum."""
+    shard, content = corpus.shards[1], ids.tobytes()
+    shard.path.write_bytes(content)
+    checksum = hashlib.blake2b(content, digest_size=16).hexdigest()
+    save(shard_path(corpus.folder, 1), SHARD, replace(shard.record(), ids=checksum))
+    return shard.path
+
+
+IDS = [0, 1, 1, 1, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (np.array(IDS, np.int64), "has 56 bytes, expected 28"),
+        (np.array([*IDS[:-1], 4], np.int32), r"ids must lie in 0 .. 3, got 0 .. 4"),
+        (np.array([-1, *IDS[1:]], np.int32), r"ids must lie in 0 .. 3, got -1 .. 3"),
+        (np.array([1, 0, 1, 1, 3, 3, 3], np.int32), "ids must rise within a document"),
+    ],
+)
+def test_forged_ids_are_refused(corpus, ids, message):
+    path = forge(corpus, ids)
+    with pytest.raises(StorageError, match=message) as caught:
+        Corpus.open(corpus.folder, verify=True)
+    assert str(path) in str(caught.value)
+    # What only `verify` checks may be read, but gives no values out of range.
+    with suppress(StorageError):
+        opened = Corpus.open(corpus.folder)
+        assert np.isfinite(opened.counts().data).all()
+
+
+def test_missing_and_irregular_files_are_named(corpus):
+    path = corpus.shards[0].path
+    path.unlink()
+    with pytest.raises(StorageError, match=r"shard-00000.ids cannot be read: No such file"):
+        Corpus.open(corpus.folder)
+    os.mkfifo(path)
+    with pytest.raises(StorageError, match=r"shard-00000.ids is not a regular file"):
+        Corpus.open(corpus.folder)
+    with pytest.raises(StorageError, match=r"shard-00000.ids is not a regular file"):
+        corpus.counts()
