@@ -15,6 +15,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
@@ -87,13 +88,16 @@ def _n_ahead(ray: Any, options: RunOptions) -> int:
     return TASKS_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
 
-def shard_options(options: RunOptions, progress: ProgressCallback = no_progress) -> RunOptions:
+def shard_options(
+    options: RunOptions, progress: ProgressCallback = no_progress, cache: Path | None = None
+) -> RunOptions:
     """Return the options of the work within a shard.
 
-    A task of a cluster has one core. Only a shard in this process can report its progress.
+    A task of a cluster has one core. Only a shard in this process can report its progress, and keep
+    the words of its images in a cache until it is done.
     """
     if options.cluster is None:
-        return replace(options, progress=progress)
+        return replace(options, progress=progress, cache=cache)
     return replace(options, cluster=None, n_jobs=1, progress=no_progress)
 
 

@@ -135,13 +135,8 @@ class PartialFolder:
         if _read_plan(self.folder / DISCARDED) is None:
             return
         for path in self.folder.iterdir():
-            if path.name in (LOCK, DISCARDED):
-                continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with suppress(OSError):
-                    path.unlink()
+            if path.name not in (LOCK, DISCARDED):
+                _remove(path)
 
     def _remove_folder(self) -> None:
         """Remove the folder if it has no work, the lock last."""
@@ -151,6 +146,15 @@ class PartialFolder:
                 (self.folder / DISCARDED).unlink(missing_ok=True)
                 (self.folder / LOCK).unlink()
                 self.folder.rmdir()
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a folder, or a link, as far as possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _read_plan(path: Path) -> tuple[str, dict[str, Any]] | None:
@@ -167,7 +171,8 @@ class ShardParts(PartialFolder):
     """The parts of an unfinished output in `OUTPUT.partial`, one file per shard of images.
 
     A part is written atomically, so a run that was killed resumes with the shards that have none,
-    and with those whose images have changed since.
+    and with those whose images have changed since. The words of images of the shard that is worked
+    on are kept, too, unless a cluster works on several.
 
     Parameters
     ----------
@@ -192,12 +197,14 @@ class ShardParts(PartialFolder):
         self.output, self.suffix, self.in_output = Path(output), suffix, in_output
         self.result = self.folder / "output"
         """The output until it is complete."""
+        self.words = self.folder / "words"
+        """Cache of the words of the images of a shard (`RunOptions.cache`)."""
         self._plan = {**plan, "images": digest([_absolute_names(shard) for shard in shards])}
         self._stamps = [digest(_stamps(shard)) for shard in shards]
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Hold the folder for a run, which removes it if it fails before its first part.
+        """Hold the folder for a run, which removes it if it fails before it has read an image.
 
         A warning says how many parts are made again. `StorageError` is raised if there is an output
         already.
@@ -227,7 +234,8 @@ class ShardParts(PartialFolder):
             try:
                 yield
             except BaseException:
-                if not any(self.path(0).parent.glob("part-*")):
+                has_parts = any(self.path(0).parent.glob("part-*"))
+                if not has_parts and not any(path.is_file() for path in self.words.rglob("*")):
                     self.discard()
                 raise
 
@@ -294,6 +302,7 @@ class ShardParts(PartialFolder):
             for path in paths:
                 if path.name not in present:
                     next(written)
+                    _remove(self.words)
                     if not path.exists():
                         raise ClusterError(
                             f"{path} was written by a worker, but is not here; all machines of "

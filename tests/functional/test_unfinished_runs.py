@@ -77,6 +77,30 @@ def predictions(folder):
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.parametrize("command", ["predict", "encode"])
+def test_what_was_read_before_ctrl_c_is_not_read_again(
+    command, model, photos, tmp_path, monkeypatch
+):
+    arguments = (command, model, photos, "-o", tmp_path / "out", "-j", "1")
+    stop_after(monkeypatch, 5, *arguments)
+    read = count_reads(monkeypatch)
+    assert supdocnade(*arguments).code == 0
+    assert len(read) == len([*photos.rglob("*.jpg")]) - 5
+    assert not (tmp_path / "out.partial").exists()
+
+
+def count_reads(monkeypatch):
+    """Return a list that grows by each image that is encoded."""
+    encode, read = ImageEncoder.encode, []
+
+    def count(self, *args, **options):
+        read.append(None)
+        return encode(self, *args, **options)
+
+    monkeypatch.setattr(ImageEncoder, "encode", count)
+    return read
+
+
 def test_changed_photographs_are_predicted_again(model, photos, tmp_path, monkeypatch):
     arguments = (model, photos, "--shard-size", "2")
     stop_after(monkeypatch, 5, "predict", *arguments, "-o", tmp_path / "out", "-j", "1")
@@ -115,14 +139,17 @@ def test_photographs_of_another_folder_are_not_those_of_the_run(
     assert "other photographs" in done.err
 
 
-def test_a_training_is_kept_out_while_another_reads_its_photographs(photos, tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [(), ("--restart",)])
+def test_a_training_is_kept_out_while_another_reads_its_photographs(
+    options, photos, tmp_path, monkeypatch
+):
     (photos / "metadata.jsonl").unlink()  # So that the files are searched for keywords.
     arguments = ("train", photos, "-o", tmp_path / "m", *SMALL)
     report, refused = ProgressBars.__call__, []
 
     def start_another(self, stage, done, total):
         monkeypatch.setattr(ProgressBars, "__call__", report)
-        refused.append(supdocnade(*arguments, "--topics", "9"))
+        refused.append(supdocnade(*arguments, "--topics", "9", *options))
         report(self, stage, done, total)
 
     monkeypatch.setattr(ProgressBars, "__call__", start_another)

@@ -215,7 +215,8 @@ def write_predictions(
     parts = ShardParts(output, "predict", plan, shards, ".jsonl", in_output=True)
     progress, files, reasons = PartProgress(options.progress, len(sources)), [], []
     with parts.open():
-        write = partial(_write_part, fitted, shard_options(options, progress), top)
+        of_shard = shard_options(options, progress, parts.words)
+        write = partial(_write_part, fitted, of_shard, top)
         for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
             content = read_file(path)
             errors = _read_errors(content)

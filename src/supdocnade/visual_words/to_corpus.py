@@ -102,7 +102,8 @@ def encode_corpus(
     parts = ShardParts(Path(folder), "encode", plan, shards, ".safetensors")
     skipped: list[SkippedImage] = []
     progress = PartProgress(options.progress, len(images))
-    write = partial(_write_shard, encoder, keywords, shard_options(options, progress))
+    of_shard = shard_options(options, progress, parts.words)
+    write = partial(_write_shard, encoder, keywords, of_shard)
     with parts.open():
         corpus = _open_or_create(parts.result, encoder, stored_words)
         n_known, n_documents = len(corpus), 0

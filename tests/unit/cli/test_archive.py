@@ -57,10 +57,11 @@ def stored(folder):
 
 
 @pytest.mark.parametrize("name", ["tow", "tow.jpg", "tow.txt", "tow.tar", "empty"])
-@pytest.mark.parametrize("before", [[], ["one"]])
-def test_a_place_without_photographs_changes_nothing(before, name, indexed):
+@pytest.mark.parametrize(("before", "options"), [([], []), (["one"], []), (["one"], ["--replace"])])
+def test_a_place_without_photographs_changes_nothing(before, options, name, indexed):
     files = stored(indexed)
-    done = supdocnade("index", indexed / "scenes", *(indexed / each for each in [*before, name]))
+    places = [indexed / each for each in [*before, name]]
+    done = supdocnade("index", indexed / "scenes", *places, *options)
     assert (done.code, done.out) == (1, "")
     assert f"/{name} " in done.err
     assert stored(indexed) == files
