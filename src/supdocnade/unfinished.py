@@ -17,7 +17,7 @@ import numpy as np
 
 from supdocnade.cluster import map_shards
 from supdocnade.errors import ClusterError, StorageError, UnwritableFile
-from supdocnade.images.source import PackedImage, absolute_address, source_name, stamp_sources
+from supdocnade.images.source import absolute_address, is_source, source_name, stamp_sources
 from supdocnade.runs import RunOptions
 from supdocnade.storage import (
     LOCK,
@@ -171,8 +171,7 @@ class ShardParts(PartialFolder):
     """The parts of an unfinished output in `OUTPUT.partial`, one file per shard of images.
 
     A part is written atomically, so a run that was killed resumes with the shards that have none,
-    and with those whose images have changed since. The words of images of the shard that is worked
-    on are kept, too, unless a cluster works on several.
+    and with those whose images have changed. Without a cluster, the words of images are kept, too.
 
     Parameters
     ----------
@@ -197,8 +196,7 @@ class ShardParts(PartialFolder):
         self.output, self.suffix, self.in_output = Path(output), suffix, in_output
         self.result = self.folder / "output"
         """The output until it is complete."""
-        self.words = self.folder / "words"
-        """Cache of the words of the images of a shard (`RunOptions.cache`)."""
+        self.words = self.folder / "words"  # Cache of those of a shard (`RunOptions.cache`).
         self._plan = {**plan, "images": digest([_absolute_names(shard) for shard in shards])}
         self._stamps = [digest(_stamps(shard)) for shard in shards]
 
@@ -249,7 +247,7 @@ class ShardParts(PartialFolder):
             return
         # A folder of somebody else may have taken its place.
         is_ours = not self.output.is_symlink() and self.output.is_dir()
-        if is_ours and _list_names(self.output) == before["complete"]:
+        if is_ours and sorted(os.listdir(self.output)) == before["complete"]:
             move_folder(self.output, self.result)
 
     def _remove_changed(self, before: list[str]) -> None:
@@ -272,7 +270,7 @@ class ShardParts(PartialFolder):
     def publish(self) -> None:
         """Make the result the output, and remove the folder."""
         remove_leftovers(self.result)
-        self._write_state(_list_names(self.result))
+        self._write_state(sorted(os.listdir(self.result)))
         move_folder(self.result, self.output)
         self.discard()
 
@@ -311,12 +309,8 @@ class ShardParts(PartialFolder):
                 yield path
 
 
-def _list_names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
 def move_folder(source: Path, target: Path) -> None:
-    """Move a folder on one disk, in one step; the target must not exist or be an empty folder."""
+    """Move a folder in one step; the target must not exist or be an empty folder."""
     try:
         os.replace(source, target)
     except OSError as error:
@@ -330,17 +324,13 @@ def digest(value: Any) -> str:
 
 def _absolute_names(images: Sequence[Any]) -> list[str | None]:
     """Return absolute paths or addresses; None for an image that is not a source."""
-    return [absolute_address(source_name(each)) if _is_source(each) else None for each in images]
+    return [absolute_address(source_name(each)) if is_source(each) else None for each in images]
 
 
 def _stamps(images: Sequence[Any]) -> list[Any]:
     """Return what changes with each image: size and time of its file, or a digest of the image."""
-    stamps = iter(stamp_sources(each for each in images if _is_source(each)))
-    return [next(stamps) if _is_source(each) else _digest_image(each) for each in images]
-
-
-def _is_source(image: Any) -> bool:
-    return isinstance(image, str | os.PathLike | PackedImage)
+    stamps = iter(stamp_sources(each for each in images if is_source(each)))
+    return [next(stamps) if is_source(each) else _digest_image(each) for each in images]
 
 
 def _digest_image(image: Any) -> str:

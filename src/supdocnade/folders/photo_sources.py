@@ -5,9 +5,9 @@ A place is
 - a folder, on this machine or on another file system (`s3://bucket/photos`), see `photo_folder`;
 - tar files, as WebDataset writes them, see `scan_tar`: one, or several by a pattern such as
   `photos-{000..010}.tar`;
-- a text file, `photos/train.txt`, that lists photographs, one path or address per line. Paths are
-  relative to the folder of the list, whose metadata file is read. The class of a photograph is the
-  first folder on such a path, and the folder that holds it if the line is absolute;
+- a text file, `photos/train.txt`, that lists photographs, one path per line. Paths are relative to
+  the folder of the list, whose metadata file is read. The class of a photograph is the first folder
+  on such a path, and the folder that holds it if the line is absolute;
 - a photograph.
 """
 
@@ -148,7 +148,7 @@ def folder_of_place(place: str | os.PathLike[str]) -> str:
 def expand_pattern(address: str) -> list[str]:
     """Return the files that a pattern stands for; an address without a pattern is itself.
 
-    Braces stand for all numbers of a range, and `*`, `?` and `[…]` for the files that exist.
+    Braces stand for all numbers of a range, and `*`, `?` and `[…]` for the files on this machine.
 
     >>> expand_pattern("photos-{08..10}.tar")
     ['photos-08.tar', 'photos-09.tar', 'photos-10.tar']
@@ -162,16 +162,9 @@ def expand_pattern(address: str) -> list[str]:
             raise StorageError(f"{address} must have a range that rises, got {found[0]}.")
         parts = (_RANGE.sub(f"{number:0{len(first)}d}", address, count=1) for number in numbers)
         return [name for part in parts for name in expand_pattern(part)]
-    if not glob.has_magic(address):
+    if is_remote(address) or not glob.has_magic(address):
         return [address]
     names = glob.glob(address)
-    if is_remote(address):
-        system, path = open_file_system(address)
-        # The file system returns paths of its own, which end as the address does.
-        fixed = re.split(r"[*?[]", address, maxsplit=1)[0].rpartition("/")[0]
-        start = len(path) - len(address) + len(fixed)
-        with storage_errors(address):
-            names = [fixed + each[start:] for each in system.glob(path)]
     if not names:
         raise StorageError(f"{address} must stand for files, got none.")
     return sorted(names)
@@ -181,8 +174,11 @@ def _list_photographs(address: str) -> tuple[str, list[str]]:
     """Return the folder of a list, and the names in it; those of files elsewhere are absolute."""
     folder = _folder_of_list(address)
     start = f"{absolute_address(folder)}/"
-    lines = map(str.strip, split_lines(decode_text(read_address(address), address)))
-    names = [line if is_remote(line) else str(PurePosixPath(line)) for line in lines if line]
+    lines = [line.strip() for line in split_lines(decode_text(read_address(address), address))]
+    # Whoever wrote the list must not make this program connect to another machine.
+    if elsewhere := next(filter(is_remote, lines), None):
+        raise StorageError(f"{address} must list paths of files, got {elsewhere!r}.")
+    names = [str(PurePosixPath(line)) for line in lines if line]
     if not names:
         raise StorageError(f"{address} must list photographs, got none.")
     return folder, [name.removeprefix(start) for name in names]

@@ -26,7 +26,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from supdocnade.checks import check_choice, check_count
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, install_command
-from supdocnade.images.source import PackedImage, Source, open_address, read_source, source_name
+from supdocnade.images.source import Source, is_source, open_address, read_source, source_name
 from supdocnade.storage import write_atomically
 
 FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
@@ -175,7 +175,7 @@ def _load(
         return _load_pixels(source, name or "the image")
     if isinstance(source, bytes | bytearray | memoryview):
         content, name = bytes(source), name or "the image"
-    elif isinstance(source, str | os.PathLike | PackedImage):
+    elif is_source(source):
         name = name or source_name(source)
         content = read_image_file(source)
     else:

@@ -18,7 +18,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.images.decode import read_image_file
-from supdocnade.images.source import PackedImage, source_name
+from supdocnade.images.source import is_source, source_name
 from supdocnade.runs import RunOptions
 
 Result = TypeVar("Result")
@@ -58,7 +58,7 @@ def content_key(source: Any) -> str | None:
 
 def read_with_key(source: Any) -> tuple[Any, str | None]:
     """Return the contents of a file, or an image of another kind as it is, and its key."""
-    if isinstance(source, str | os.PathLike | PackedImage):
+    if is_source(source):
         source = read_image_file(source)
     return source, content_key(source)
 
@@ -88,9 +88,7 @@ def check_images(images: Any) -> list[Any]:
 
 def image_name(images: Sequence[Any], number: int) -> str:
     """Return the name of an image in messages: that of its source, or its number."""
-    source = images[number]
-    is_source = isinstance(source, str | os.PathLike | PackedImage)
-    return source_name(source) if is_source else f"image {number}"
+    return source_name(images[number]) if is_source(images[number]) else f"image {number}"
 
 
 def map_images(

@@ -41,6 +41,11 @@ class PackedImage:
 Source = str | os.PathLike[str] | PackedImage
 
 
+def is_source(image: Any) -> bool:
+    """Return whether an image is given by its source, and not by its contents."""
+    return isinstance(image, str | os.PathLike | PackedImage)
+
+
 def source_name(source: Source) -> str:
     """Return the name of an image: a path, an address, or the name of a packed image."""
     return source.name if isinstance(source, PackedImage) else os.fspath(source)

@@ -94,16 +94,12 @@ def encode_corpus(
     of_shards = [
         {name: [row[n] for n in part] for name, row in records.items()} for part in numbers
     ]
-    plan = {
-        "encoder": encoder.fingerprint(),
-        "shards": digest(of_shards),
-        "keywords": keywords,
-    }
+    plan = {"encoder": encoder.fingerprint(), "shards": digest(of_shards), "keywords": keywords}
     parts = ShardParts(Path(folder), "encode", plan, shards, ".safetensors")
     skipped: list[SkippedImage] = []
     progress = PartProgress(options.progress, len(images))
-    of_shard = shard_options(options, progress, parts.words)
-    write = partial(_write_shard, encoder, keywords, of_shard)
+    alone = shard_options(options, progress, parts.words)
+    write = partial(_write_shard, encoder, keywords, alone)
     with parts.open():
         corpus = _open_or_create(parts.result, encoder, stored_words)
         n_known, n_documents = len(corpus), 0
