@@ -36,6 +36,9 @@ DOCUMENTS = {
 NOTEBOOKS = {f"examples/{path.name}": f"notebooks/{path.stem}.md" for path in list_notebooks()}
 """Notebooks, and their pages."""
 
+SCRIPTS = {"examples/docnade_in_one_file.py": "docnade-in-one-file.md"}
+"""Programs that are read as pages."""
+
 SOURCES = {page: source for source, page in {**DOCUMENTS, **NOTEBOOKS}.items()}
 """Files outside `docs/` by their pages."""
 
@@ -120,12 +123,19 @@ def path_in_site(link: str, page: str) -> str:
     """Return the path that a link of a page leads to, or "" if it leaves the repository."""
     source = SOURCES.get(page, f"docs/{page}")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
-    pages = {**DOCUMENTS, **NOTEBOOKS}
+    pages = {**DOCUMENTS, **NOTEBOOKS, **SCRIPTS}
     if path in pages:
         return pages[path]
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return f"files/{path}" if (ROOT / path).is_file() else ""
+
+
+def describe_script(path: Path) -> str:
+    """Return the page of a program: its first sentence as title, and its code."""
+    code = path.read_text()
+    title = code.partition("\n")[0].strip('".').partition(",")[0]
+    return f"# {title}\n\n`{path.relative_to(ROOT)}`:\n\n```python\n{code}```\n"
 
 
 @cache
@@ -139,5 +149,6 @@ def made_pages() -> dict[str, str]:
     return {
         **{page: (ROOT / document).read_text() for document, page in DOCUMENTS.items()},
         **{page: describe_notebook(ROOT / name)[0] for name, page in NOTEBOOKS.items()},
+        **{page: describe_script(ROOT / name) for name, page in SCRIPTS.items()},
         **{f"reference/{name}.md": "\n".join(lines) for name, lines in reference.items()},
     }

@@ -5,7 +5,7 @@ The package is imported for it, so that signatures have the values of all defaul
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from textwrap import dedent
 from typing import Any
 
@@ -40,15 +40,15 @@ def list_names() -> Iterator[str]:
 def describe_name(name: str) -> Iterator[str]:
     """Yield the lines of the page of a public Python name: its docstring, and its members."""
     thing = getattr(PUBLIC[name], name)
-    yield from ("---", f"title: {name}", "---", "", f"# `{name}`", *signature(name, thing))
-    yield from describe(thing, 4)
+    yield from ("---", f"title: {name}", "---", "", f"# `{name}`")
+    yield from describe(thing, 4, signature(name, thing))
     if isinstance(thing, type):
         for member in public_members(thing):
             value = inspect.getattr_static(thing, member)
-            yield from ("", f"## {member}")
-            if not isinstance(value, property):
-                yield from signature(member, getattr(thing, member))
-            yield from describe(value, 8)
+            called = (
+                () if isinstance(value, property) else signature(member, getattr(thing, member))
+            )
+            yield from ("", f"## {member}", *describe(value, 8, called))
 
 
 def public_members(kind: type) -> Iterator[str]:
@@ -82,11 +82,13 @@ def signature(name: str, thing: Callable[..., Any]) -> Iterator[str]:
     yield from ("", "```python", *text.splitlines(), "```")
 
 
-def describe(thing: Any, indentation: int) -> Iterator[str]:
-    """Yield a docstring as Markdown: its text, then its sections as lists."""
+def describe(thing: Any, indentation: int, called: Iterable[str] = ()) -> Iterator[str]:
+    """Yield a docstring as Markdown: summary, lines about the call, text, sections as lists."""
     text = inspect.cleandoc(thing.__doc__ or "")
     head, *sections = re.split(r"^(\w[\w ]*)\n-+\n", text, flags=re.MULTILINE)
-    yield from ("", *paragraphs(head))
+    summary, _, rest = head.partition("\n\n")
+    yield from ("", *paragraphs(summary), *called)
+    yield from paragraphs(rest) if rest.strip() else ()
     for title, body in zip(sections[::2], sections[1::2], strict=True):
         yield from ("", f"**{title}**", "")
         if title.startswith(("Parameters", "Attributes", "Raises", "Returns", "Yields")):
@@ -138,7 +140,10 @@ def link_names(text: str) -> str:
 def describe_commands() -> Iterator[str]:
     """Yield the lines of the page of commands, from the help of the command line."""
     group: Any = typer.main.get_command(main.app)
-    yield from ("# Commands", *help_paragraphs(group.help))
+    yield from ("# Commands", "", escape(group.help.partition("\n")[0]))
+    yield from ("", "| command | what it does |", "|---|---|")
+    for name, command in group.commands.items():
+        yield f"| [`{name}`](#{name}) | {escape(command.help.partition(chr(10))[0])} |"
     yield from ("", "| exit code | meaning |", "|---|---|")
     for code, meaning in re.findall(r"^(\d+) +(.+)$", str(main.__doc__), re.MULTILINE):
         yield f"| {code} | {meaning} |"

@@ -79,6 +79,8 @@ def test_lists_and_tables_of_the_documents_are_recognized(pages):
 def test_files_outside_of_the_documentation_are_part_of_it(site, pages):
     assert 'href="files/benchmarks/results/network.json"' in pages["scaling.html"]
     assert (site / "files/benchmarks/results/network.json").is_file()
+    assert 'href="docnade-in-one-file.html"' in pages["index.html"]
+    assert "Algorithm 1 of the paper" in pages["docnade-in-one-file.html"]
     assert 'href="decisions/0010-command-line.html"' in pages["contributing.html"]
 
 
