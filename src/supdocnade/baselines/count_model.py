@@ -13,9 +13,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from supdocnade.checks import check_settings
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_counts
 from supdocnade.estimators.persistence import plain_settings, settings_from_file
+from supdocnade.estimators.settings import check_n_jobs
 from supdocnade.schema import array, load, save, stored
 from supdocnade.storage import damage_errors
 
@@ -50,7 +52,8 @@ class CountModel(
 
     def _check_settings(self) -> None:
         """Raise `InvalidArgument` if a setting is invalid."""
-        raise NotImplementedError
+        check_settings(self)
+        check_n_jobs(getattr(self, "n_jobs", None))
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file, which holds only arrays and plain values.

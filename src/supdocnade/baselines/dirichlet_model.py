@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from supdocnade.baselines.dirichlet import (
     sum_counts,
 )
 from supdocnade.baselines.dirichlet_kernels import TAGS, WORDS
-from supdocnade.checks import check_count, check_range
+from supdocnade.checks import check_count, setting
 from supdocnade.corpus.documents import read_annotations
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
@@ -40,7 +40,6 @@ from supdocnade.estimators.inputs import (
 )
 from supdocnade.estimators.persistence import StoredClasses, read_classes
 from supdocnade.estimators.scoring import accuracy_of_known
-from supdocnade.estimators.settings import check_n_jobs
 from supdocnade.likelihood.cpu.row_products import affine
 from supdocnade.metrics import perplexity, top_ranked
 from supdocnade.schema import array, stored
@@ -78,43 +77,41 @@ class _StoredModel(StoredCountModel):
         read_classes(self.classes_)
 
 
+@dataclass(eq=False, repr=False)
 class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
     """Topics of words and tags, with a response that depends on the topics of the words.
 
     Subclasses define the response. `dirichlet_kernels` has the model and its bound.
     """
 
-    annotation_components_: Floats
-    coef_: Floats
-    bounds_: Floats
+    n_topics: int = setting(50, "Number of topics.", least=1)
+    _: KW_ONLY
+    topic_prior: float = setting(1.0, "α of the Dirichlet distribution.", above=0)
+    smoothing: float = setting(
+        0.01,
+        "How often every word, and every annotation, is counted in each topic beside the data.",
+        above=0,
+    )
+    penalty: float = setting(
+        0.01, "Factor of Σ η² / 2, which is subtracted from the bound.", above=0
+    )
+    annotation_weight: float = setting(1.0, "How often an annotation is counted.", least=0)
+    max_iter: int = setting(50, "Iterations of EM, at most.", least=1)
+    tol: float = setting(1e-5, "Relative gain of the bound at which a fit ends.", least=0)
+    n_jobs: int | None = setting(
+        None, "Threads; by default, torch's setting. The result does not depend on it.", kind="int"
+    )
+    random_state: Any = setting(
+        None,
+        "Determines the first topics; an integer makes the fit reproducible.",
+        kind="int or RandomState",
+    )
 
     _record = _StoredModel
     _response: ClassVar[int]
     """Code of the response."""
-    cost = 1.0
-
-    def __init__(
-        self,
-        n_topics: int = 50,
-        *,
-        topic_prior: float = 1.0,
-        smoothing: float = 0.01,
-        penalty: float = 0.01,
-        annotation_weight: float = 1.0,
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ):
-        self.n_topics = n_topics
-        self.topic_prior = topic_prior
-        self.smoothing = smoothing
-        self.penalty = penalty
-        self.annotation_weight = annotation_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    _cost = 1.0
+    """Factor of the loss of a margin."""
 
     def _set_fitted(self, record: Any) -> None:
         super()._set_fitted(record)
@@ -124,16 +121,6 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         self.n_annotations_ = record.annotation_components_.shape[1]
         self.annotation_components_, self.coef_ = record.annotation_components_, record.coef_
         self.bounds_, self.n_iter_ = record.bounds_, len(record.bounds_)
-
-    def _check_settings(self) -> None:
-        check_count("n_topics", self.n_topics, least=1)
-        check_range("topic_prior", self.topic_prior, above=0)
-        check_range("smoothing", self.smoothing, above=0)
-        check_range("penalty", self.penalty, above=0)
-        check_range("annotation_weight", self.annotation_weight, least=0)
-        check_count("max_iter", self.max_iter, least=1)
-        check_range("tol", self.tol, least=0)
-        check_n_jobs(self.n_jobs)
 
     @abstractmethod
     def _response_loss(self, bags: Bags, states: States, n_classes: int) -> Loss:
@@ -257,7 +244,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         return bound + self.smoothing * smoothed - 0.5 * self.penalty * squares
 
     def _topics(self, words_KH: Floats, tags_AH: Floats, eta_CH: Floats) -> Topics:
-        alpha, cost = float(self.topic_prior), float(self.cost)
+        alpha, cost = float(self.topic_prior), float(self._cost)
         return Topics(alpha, (words_KH, tags_AH), eta_CH, self._response, cost)
 
     # Inference.

@@ -5,7 +5,7 @@ A document of D words v has the probability p(v) = Σ_h exp(-E(v, h)) / Z_D, wit
 cannot be computed; annealed importance sampling estimates it.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
 from supdocnade.baselines.count_model import CountModel, StoredCountModel
-from supdocnade.checks import check_count, check_range
+from supdocnade.checks import check_count, document_settings, setting
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.estimators.inputs import read_counts, read_seed
 from supdocnade.likelihood.cpu.row_products import bag_activations
@@ -38,26 +38,13 @@ class _StoredModel(StoredCountModel):
     topic_bias_: Floats = array("H")
 
 
+@document_settings
+@dataclass(eq=False, repr=False)
 class ReplicatedSoftmax(CountModel):
     """Binary topics whose weights add up to the logits of all words of a document.
 
     Learning follows the gradient of contrastive divergence by Adam, whose steps do not depend on
     the lengths of documents, at a learning rate that falls linearly to zero.
-
-    Parameters
-    ----------
-    n_topics : int, default=50
-        Number of topics.
-    cd_steps : int, default=1
-        Steps of Gibbs sampling after which the model's statistics are taken.
-    learning_rate : float, default=1e-2
-        Learning rate of the first epoch.
-    batch_size : int, default=64
-        Documents per update.
-    max_epochs : int, default=20
-        Passes over the documents.
-    random_state : int, RandomState or None, default=None
-        Determines the first weights, the order of documents and all samples.
 
     Attributes
     ----------
@@ -78,38 +65,25 @@ class ReplicatedSoftmax(CountModel):
     True
     """
 
-    word_bias_: Floats
-    topic_bias_: Floats
+    n_topics: int = setting(50, "Number of topics.", least=1)
+    _: KW_ONLY
+    cd_steps: int = setting(
+        1, "Steps of Gibbs sampling after which the model's statistics are taken.", least=1
+    )
+    learning_rate: float = setting(1e-2, "Learning rate of the first epoch.", above=0)
+    batch_size: int = setting(64, "Documents per update.", least=1)
+    max_epochs: int = setting(20, "Passes over the documents.", least=0)
+    random_state: Any = setting(
+        None,
+        "Determines the first weights, the order of documents and all samples.",
+        kind="int or RandomState",
+    )
 
     _record = _StoredModel
-
-    def __init__(
-        self,
-        n_topics: int = 50,
-        *,
-        cd_steps: int = 1,
-        learning_rate: float = 1e-2,
-        batch_size: int = 64,
-        max_epochs: int = 20,
-        random_state: Any = None,
-    ):
-        self.n_topics = n_topics
-        self.cd_steps = cd_steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.random_state = random_state
 
     def _set_fitted(self, record: Any) -> None:
         super()._set_fitted(record)
         self.word_bias_, self.topic_bias_ = record.word_bias_, record.topic_bias_
-
-    def _check_settings(self) -> None:
-        check_count("n_topics", self.n_topics, least=1)
-        check_count("cd_steps", self.cd_steps, least=1)
-        check_range("learning_rate", self.learning_rate, above=0)
-        check_count("batch_size", self.batch_size, least=1)
-        check_count("max_epochs", self.max_epochs)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn topics of documents.

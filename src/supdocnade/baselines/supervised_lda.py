@@ -1,6 +1,6 @@
 """Latent Dirichlet allocation with classes and tags: `SLDA` and `MMLDA`."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -14,10 +14,11 @@ from supdocnade.baselines.dirichlet_kernels import (
     add_softmax_gradient,
 )
 from supdocnade.baselines.dirichlet_model import DirichletModel, Loss
-from supdocnade.checks import check_range
+from supdocnade.checks import document_settings, setting
 from supdocnade.threads import SMALL_WORK, run_parts
 
 
+@document_settings
 class SLDA(DirichletModel):
     """Topics of words and annotations, whose frequencies in a document predict its class.
 
@@ -25,27 +26,6 @@ class SLDA(DirichletModel):
     and the word from the topic, and its class from a softmax of η · z̄, with z̄ the frequencies of
     the topics of its words. An annotation is drawn as a word is, from the topics' distributions
     over annotations. Parameters maximise a lower bound of the likelihood, by variational EM.
-
-    Parameters
-    ----------
-    n_topics : int, default=50
-        Number of topics.
-    topic_prior : float, default=1.0
-        α of the Dirichlet distribution.
-    smoothing : float, default=0.01
-        How often every word, and every annotation, is counted in each topic beside the data.
-    penalty : float, default=0.01
-        Factor of Σ η² / 2, which is subtracted from the bound.
-    annotation_weight : float, default=1.0
-        How often an annotation is counted.
-    max_iter : int, default=50
-        Iterations of EM, at most.
-    tol : float, default=1e-5
-        Relative gain of the bound at which a fit ends.
-    n_jobs : int or None, default=None
-        Number of threads; None means as many as torch uses. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
-        Determines the first topics; an integer makes the fit reproducible.
 
     Attributes
     ----------
@@ -93,6 +73,8 @@ class SLDA(DirichletModel):
         return loss
 
 
+@document_settings
+@dataclass(kw_only=True, eq=False, repr=False)
 class MMLDA(DirichletModel):
     """Topics of words and annotations, in which classes are separated by a large margin.
 
@@ -101,14 +83,6 @@ class MMLDA(DirichletModel):
     bound of the likelihood of words and annotations minus `cost` times the hinge losses
     max_c 1[c ≠ y] + (η_c - η_y) · z̄, so that topics are both likely and separated. The maximum is a
     smooth one of temperature 0.1.
-
-    Parameters
-    ----------
-    cost : float, default=0.3
-        Factor of the hinge losses.
-    n_topics, topic_prior, smoothing, penalty, annotation_weight, max_iter, tol, n_jobs, \
-random_state
-        As in `SLDA`.
 
     Attributes
     ----------
@@ -125,38 +99,13 @@ n_annotations_, annotation_names_
     ['sea', 'city']
     """
 
+    cost: float = setting(0.3, "Factor of the hinge losses.", above=0)
+
     _response = MARGIN
 
-    def __init__(
-        self,
-        n_topics: int = 50,
-        *,
-        cost: float = 0.3,
-        topic_prior: float = 1.0,
-        smoothing: float = 0.01,
-        penalty: float = 0.01,
-        annotation_weight: float = 1.0,
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ):
-        super().__init__(
-            n_topics,
-            topic_prior=topic_prior,
-            smoothing=smoothing,
-            penalty=penalty,
-            annotation_weight=annotation_weight,
-            max_iter=max_iter,
-            tol=tol,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
-        self.cost = cost
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_range("cost", self.cost, above=0)
+    @property
+    def _cost(self) -> float:  # type: ignore[override]
+        return self.cost
 
     def _response_loss(self, bags: Bags, states: States, n_classes: int) -> Loss:
         size_B = bags.size_XB[WORDS]
