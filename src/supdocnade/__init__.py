@@ -1,8 +1,8 @@
 """SupDocNADE: a neural topic model of words, annotations and classes."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # Without an import, since Ctrl-C cannot be caught before `__main__` runs.
 if TYPE_CHECKING:
     from supdocnade.corpus import Corpus
     from supdocnade.estimators.bag_of_visual_words import (
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that `import supdocnade` stays fast."""
     if name in _MODULES:
         return getattr(import_module(f"supdocnade.{_MODULES[name]}"), name)

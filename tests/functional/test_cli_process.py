@@ -95,8 +95,16 @@ def start(*arguments, program=PROGRAM, **options):
     )
 
 
-def test_interrupting_an_import_ends_the_program_with_one_line(tmp_path):
-    (tmp_path / "typer.py").write_text("import signal; signal.raise_signal(signal.SIGINT)\n")
+@pytest.mark.parametrize(
+    "program",
+    [
+        "signal.raise_signal(signal.SIGINT)",
+        # In a callback, whose exceptions are ignored, as those of the import system are.
+        "reference = weakref.ref(set(), lambda _: signal.raise_signal(signal.SIGINT))",
+    ],
+)
+def test_interrupting_an_import_ends_the_program_with_one_line(program, tmp_path):
+    (tmp_path / "typer.py").write_text(f"import signal, weakref\n{program}\n")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(
         [*PROGRAM, "--version"],

@@ -37,7 +37,7 @@ def watch_signals() -> None:
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # Otherwise it is ignored.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _interrupt)
     # Libraries in C print an exception that they cannot raise, such as Ctrl-C during an import.
     sys.excepthook = _unless_stopped(sys.excepthook)
