@@ -43,8 +43,9 @@ class _StoredModel(StoredCountModel):
 class ReplicatedSoftmax(CountModel):
     """Binary topics whose weights add up to the logits of all words of a document.
 
-    Learning follows the gradient of contrastive divergence by Adam, whose steps do not depend on
-    the lengths of documents, at a learning rate that falls linearly to zero.
+    Learning follows the gradient of contrastive divergence by Adam, at a learning rate that falls
+    linearly to zero. Steps of the topics' biases, which are multiplied by the length of a document,
+    are divided by the mean length.
 
     Attributes
     ----------
@@ -101,6 +102,8 @@ class ReplicatedSoftmax(CountModel):
         W_KH = named_generator(seed, "init").normal(0, 0.01, (counts.shape[1], self.n_topics))
         parameters = [W_KH, np.log(frequency_K / frequency_K.sum()), np.zeros(self.n_topics)]
         moments = [(np.zeros_like(each), np.zeros_like(each)) for each in parameters]
+        # In long documents full steps of a, times D, would switch topics on or off in all of them.
+        shares = (1.0, 1.0, 1 / max(float(counts.sum()) / max(counts.shape[0], 1), 1.0))
         n_updates = 0
         with one_blas_thread():
             for epoch in range(self.max_epochs):
@@ -111,13 +114,13 @@ class ReplicatedSoftmax(CountModel):
                     batch = counts[order[first : first + self.batch_size]]
                     gradients = self._gradients(batch, parameters, generator)
                     n_updates += 1
-                    for each, (mean, square), slope in zip(
-                        parameters, moments, gradients, strict=True
+                    for each, (mean, square), slope, share in zip(
+                        parameters, moments, gradients, shares, strict=True
                     ):
                         mean += (1 - BETA_1) * (slope - mean)
                         square += (1 - BETA_2) * (slope**2 - square)
                         scale = np.sqrt(square / (1 - BETA_2**n_updates)) + EPSILON
-                        each += rate / (1 - BETA_1**n_updates) * mean / scale
+                        each += rate * share / (1 - BETA_1**n_updates) * mean / scale
                 if not all(np.isfinite(each).all() for each in parameters):
                     raise TrainingDiverged(
                         f"the parameters are no longer finite in epoch {epoch + 1}; use a smaller "

@@ -54,6 +54,15 @@ def test_the_perplexity_is_that_of_the_exact_probabilities(model):
     )
 
 
+def test_topics_of_long_documents_differ():
+    p_CK = np.random.default_rng(0).dirichlet(np.full(100, 5.0), 4)
+    random = np.random.default_rng(1)
+    long = np.vstack([random.multinomial(2400, p, 40) for p in p_CK])
+    topics = ReplicatedSoftmax(20, random_state=0).fit(long).transform(long)
+    kinds = topics.reshape(4, 40, 20).mean(axis=1)
+    assert len(np.unique(kinds.round(), axis=0)) == 4
+
+
 def test_learning_finds_the_two_kinds_of_documents(model):
     frequency_K = X.sum(axis=0) / X.sum()
     unigram = np.exp(-(X @ np.log(frequency_K)).mean() / 12)
