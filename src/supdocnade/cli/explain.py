@@ -9,7 +9,7 @@ from supdocnade.cli.console import print_json, print_line
 from supdocnade.cli.model_commands import Explain
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
-from supdocnade.report.heatmap import describe_score, describe_support, draw_explanation
+from supdocnade.report.heatmap import draw_explanation
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.persistence import load_scene
 
@@ -37,7 +37,8 @@ def explain(options: Explain) -> None:
     if options.json:
         print_json(explanation_to_dict(image, picture, explanation))
     elif not options.quiet:
-        print_line(format_explanation(image, picture, explanation))
+        print_line(f"{image}: {explanation.name}, {explanation.decision}")
+        print_line(f"picture written to {picture}")
 
 
 def check_picture(output: Path | None, image: Path) -> None:
@@ -94,16 +95,3 @@ def explanation_to_dict(image: Path, picture: Path, explanation: Explanation) ->
         ],
         "topics": explanation.topic_share_H.tolist(),
     }
-
-
-def format_explanation(image: Path, picture: Path, explanation: Explanation) -> str:
-    """Return a summary of an explanation."""
-    as_whole = ""
-    if explanation.global_share:
-        as_whole = f"the photograph as a whole: {explanation.global_share:+.2f}\n"
-    return (
-        f"{image}: {explanation.name}, {explanation.decision} ({describe_score(explanation)})\n"
-        f"{describe_support(explanation)}\n"
-        f"{as_whole}"
-        f"picture written to {picture}"
-    )

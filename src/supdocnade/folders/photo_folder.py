@@ -28,6 +28,7 @@ from supdocnade.folders.metadata import (
     read_rows,
     summarize_errors,
 )
+from supdocnade.images.raw_preview import RAW_EXTENSIONS
 from supdocnade.images.source import (
     Source,
     is_absolute,
@@ -42,7 +43,7 @@ from supdocnade.runs import ProgressCallback, no_progress
 
 EXTENSIONS: tuple[str, ...] = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff"),
-    *(".gif", ".avif", ".heic", ".heif"),
+    *(".gif", ".avif", ".heic", ".heif", *RAW_EXTENSIONS),
 )
 """Extensions of photographs, compared without regard to case."""
 
@@ -235,26 +236,10 @@ def describe_photographs(
     for number, keywords in zip(untagged, tags, strict=True):
         if keywords is not None:
             records[number] = replace(records[number], tags=distinct_tags(keywords))
-    all_notes = (*notes, *keyword_notes, *_describe_relabelled(records, labels))
     invalid_lines = tuple(str(errors[line]) for line in sorted(errors))
-    return PhotoFolder(records, count_endings(listing.others), all_notes, invalid_lines)
-
-
-def _describe_relabelled(records: Sequence[ImageRecord], labels: Sequence[str | None]) -> list[str]:
-    """Return a sentence about classes that the metadata gives instead of those of the folders."""
-    relabelled = [
-        record
-        for record, label in zip(records, labels, strict=True)
-        if label is not None and record.label != label
-    ]
-    if not relabelled:
-        return []
-    number, first = len(relabelled), relabelled[0]
-    return [
-        f"the metadata gives {number} photograph{'s' if number > 1 else ''} another class than the "
-        f"folder, such as {first.label or 'none'} for {source_name(first.source)}; "
-        "the metadata counts."
-    ]
+    return PhotoFolder(
+        records, count_endings(listing.others), (*notes, *keyword_notes), invalid_lines
+    )
 
 
 def list_folder(root: str | os.PathLike[str]) -> FolderListing:
@@ -331,8 +316,8 @@ def describe_passed_over(others: Sequence[str], *, with_tables: bool = True) -> 
 
     `with_tables` names tables in which someone may expect tags.
 
-    >>> describe_passed_over(["a.CR2", "sea/b.cr2"])
-    ['ignored: 2 .cr2.']
+    >>> describe_passed_over(["a.MOV", "sea/b.mov"])
+    ['ignored: 2 .mov.']
     """
     notes = []
     tables = {

@@ -5,7 +5,7 @@ visual words differ with them. Pillow decodes; the rotation in the EXIF data is 
 parts are put on white; 16 bits per level become the upper 8; colours become grey by the weights of
 ITU-R 601. These are the weights of the luminance in a JPEG file, so that if grey levels are needed,
 only the luminance is decoded. A JPEG file of more than 100 megapixels is decoded at a reduced size.
-Finally the longest side is resized to `max_side`.
+Of a RAW file, the preview is decoded. Finally the longest side is resized to `max_side`.
 """
 
 import io
@@ -26,6 +26,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from supdocnade.checks import check_choice, check_count
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, install_command
+from supdocnade.images.raw_preview import as_image_file
 from supdocnade.images.source import Source, is_source, open_address, read_source, source_name
 from supdocnade.storage import write_atomically
 
@@ -155,7 +156,7 @@ def image_size(content: bytes, name: str = "the image") -> tuple[int, int]:
     content : bytes of the file.
     name : name of the image in errors.
     """
-    with open_image(io.BytesIO(content), name) as image:
+    with open_image(io.BytesIO(as_image_file(content, name)), name) as image:
         return image.size
 
 
@@ -182,6 +183,7 @@ def _load(
         raise InvalidArgument(
             f"an image must be a path, bytes, an array or a PIL image, got {type(source).__name__}."
         )
+    content = as_image_file(content, name)
     with open_image(io.BytesIO(content), name) as image:
         if not isinstance(image, JpegImageFile):
             return _load_pixels(image, name)

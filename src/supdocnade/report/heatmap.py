@@ -86,7 +86,7 @@ where the contribution is largest, so that a larger contribution is lighter at e
 MAX_NAME, MAX_LINE = 40, 95
 """Letters of a name in the title, and of a line of text."""
 
-_INK, _FAINT, _PAPER = "#1d2129", "#5b6270", "#ffffff"
+_INK, _PAPER = "#1d2129", "#ffffff"
 _FONTS = {
     False: ("DejaVuSans.ttf", "Arial.ttf", "NotoSansCJK-Regular.ttc", "NotoSansArabic-Regular.ttf"),
     True: ("DejaVuSans-Bold.ttf", "Arialbd.ttf", "NotoSansCJK-Bold.ttc", "NotoSansArabic-Bold.ttf"),
@@ -230,8 +230,6 @@ class _Drawing:
         self.write(left, 4.6, f"{question}{kind} {name}?", 2.6, bold=True)
         decision = shorten_name(f"{name}, {self.explanation.decision}", MAX_LINE)
         self.write(left, 8.9, decision, 2.0)
-        for number, line in enumerate(_score_lines(self.explanation)):
-            self.write(left, bottom + 3.6 + 2.7 * number, line, 1.35, color=_FAINT)
         # The legend shows the colours as they appear over middle grey.
         grey = np.full((1, 401, 3), 128, np.uint8)
         legend = overlay(grey, np.linspace(-1, 1, 401)[None], 1.0)
@@ -255,43 +253,13 @@ class _Drawing:
         text: str,
         size: float,
         *,
-        color: str = _INK,
         anchor: str = "l",
         bold: bool = False,
     ) -> None:
         """Write text with its baseline at y."""
         font, text = _font_for(text, size * self.unit, bold)
         place = (x * self.unit, y * self.unit)
-        self.pen.text(place, text, fill=color, font=font, anchor=f"{anchor}s")
-
-
-def describe_support(explanation: "Explanation") -> str:
-    """Return the number of patches that support a class or tag, and of those against it."""
-    share_S = explanation.share_S
-    support_S, against_S = share_S[share_S > 0], share_S[share_S < 0]
-    text = (
-        f"{len(support_S):,} {'patch supports' if len(support_S) == 1 else 'patches support'} it "
-        f"({support_S.sum():+.2f}), {len(against_S):,} "
-        f"{'counts' if len(against_S) == 1 else 'count'} against it ({against_S.sum():+.2f})"
-    )
-    return text.replace("-", "−")
-
-
-def describe_score(explanation: "Explanation") -> str:
-    """Return the score of a photograph and of an empty one."""
-    text = f"score {explanation.whole:.2f}; {explanation.empty:.2f} for an empty picture"
-    return text.replace("-", "−")
-
-
-def _score_lines(explanation: "Explanation") -> list[str]:
-    score = describe_score(explanation)
-    if explanation.global_share:
-        score += f"; {explanation.global_share:+.2f} for the picture as a whole".replace("-", "−")
-    return [
-        f"{describe_support(explanation)}.",
-        f"{score[0].upper()}{score[1:]}.",
-        "Scale: contribution to the score per 1 % of the picture.",
-    ]
+        self.pen.text(place, text, fill=_INK, font=font, anchor=f"{anchor}s")
 
 
 def _font_for(text: str, size: float, bold: bool) -> tuple[Any, str]:

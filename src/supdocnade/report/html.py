@@ -150,7 +150,7 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
     wrong.sort(key=lambda each: -(each["image"].probability or 0.0))
     groups = {
         "wrong": wrong,
-        "right": _interleave_classes([each for each in cards if each["right"]]),
+        "right": [each for each in cards if each["right"]],
         "other": [each for each in cards if each["right"] is None],
     }
     return {
@@ -188,17 +188,6 @@ def _prediction_card(examples: Thumbnails, image: HeldOutImage) -> dict[str, Any
         "given": [(tag, p, None if true is None else tag in true) for tag, p in image.given],
         "missed": sorted((true or set()) - given),
     }
-
-
-def _interleave_classes(cards: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first of every class, then the second of every class, and so on."""
-    turn: dict[str | None, int] = {}
-    ranked = []
-    for number, each in enumerate(cards):
-        label = each["image"].label
-        turn[label] = turn.get(label, 0) + 1
-        ranked.append((turn[label], number, each))
-    return [each for *_, each in sorted(ranked, key=lambda some: some[:2])]
 
 
 def _cover(fitted: FittedScene) -> list[tuple[str, str]]:

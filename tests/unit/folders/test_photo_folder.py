@@ -57,15 +57,15 @@ def test_hidden_and_other_files_are_skipped(tmp_path):
 
 
 def test_what_is_passed_over_is_said(tmp_path):
-    write_files(tmp_path, "sea/a.jfif", "sea/b.CR2", "sea/c.cr2", "sea/d.mp4", "sea/README")
+    write_files(tmp_path, "sea/a.jfif", "sea/b.MTS", "sea/c.mts", "sea/d.mp4", "sea/README")
     write_files(tmp_path, "sea/a.jfif.xmp", "sea/.hidden.mov", "__MACOSX/sea/a.jpg")
     write_files(tmp_path, "sea/@eaDir/a.jpg", "tags_free.tsv", "sea/table.csv")
     (tmp_path / "metadata.csv").write_text("file_name,tags\nsea/a.jfif,sky\n")
     found = scan_folder(tmp_path)
     assert [record.path.name for record in found.records] == ["a.jfif"]
-    assert found.passed_over == {".cr2": 2, ".mp4": 1, "without ending": 1, ".csv": 1, ".tsv": 1}
+    assert found.passed_over == {".mts": 2, ".mp4": 1, "without ending": 1, ".csv": 1, ".tsv": 1}
     assert found.notes == (
-        "ignored: 2 .cr2, 1 .csv, 1 .mp4, 1 without ending.",
+        "ignored: 2 .mts, 1 .csv, 1 .mp4, 1 without ending.",
         "ignored: the system folder __MACOSX and 1 more.",
         "ignored: tags_free.tsv; tags are read from one of metadata.jsonl, metadata.csv.",
     )
@@ -206,7 +206,7 @@ def test_folders_without_photographs_are_errors(tmp_path):
     with pytest.raises(StorageError, match=r"file\.jpg cannot be read: Not a directory"):
         read_folder(str(tmp_path / "file.jpg"))
     (tmp_path / "empty" / "sea").mkdir(parents=True)
-    with pytest.raises(StorageError, match=r"empty contains no photographs .*\.heif\)"):
+    with pytest.raises(StorageError, match=r"empty contains no photographs .*\.dng\)"):
         read_folder(tmp_path / "empty")
 
 
