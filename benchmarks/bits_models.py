@@ -19,7 +19,7 @@ from benchmarks.bits import Digests, digest_array, digest_file, digest_output, d
 
 CLASSES = {"field": (90, 150, 60), "night": (25, 30, 70), "sand": (210, 180, 120)}
 TAGS = ("boat", "fence", "moon", "stones")
-SMALL = ("--topics", "8", "--words", "24", "--epochs", "4", "--learning-rate", "0.003")
+SMALL = ("--topics", "8", "--words", "24", "--set", "max_epochs=4", "--set", "learning_rate=0.003")
 
 
 def draw_photographs(folder: Path, n_per_class: int, seed: int) -> None:
@@ -158,20 +158,22 @@ def record_all(threads: int) -> Digests:
 def _record_training(recorder: Recorder) -> None:
     command = recorder.command
     command(
-        "features --import tiny.onnx --side 64 --mean 127 --scale 64 --licence CC0-1.0", jobs=False
+        "features --import tiny.onnx --set side=64 --set mean=127 --set scale=64 "
+        "--set licence=CC0-1.0",
+        jobs=False,
     )
     command("features --json", jobs=False)
     command("check photos")
     command("check photos --json")
     small = " ".join(SMALL)
     for name, options in {
-        "sift": "--features sift --classifier svm --json",
-        "tiny": "--features tiny --classifier svm --sift-words 20 --no-mirror",
-        "lite": "--min-tag-count 5 --classifier softmax",
+        "sift": "--features sift --set classifier=svm --json",
+        "tiny": "--features tiny --set classifier=svm --set n_sift_words=20 --set mirror=false",
+        "lite": "--set min_tag_count=5 --set classifier=softmax",
     }.items():
         command(f"train photos -o {name} {small} {options}", name=f"train {name}", writes=name)
     command("encode sift photos -o corpus --shard-size 10", writes="corpus")
-    line = f"train corpus -o from-corpus {small} --classifier svm".replace("--words 24 ", "")
+    line = f"train corpus -o from-corpus {small} --set classifier=svm".replace("--words 24 ", "")
     command(line, name="train from-corpus", writes="from-corpus")
     corrections = [
         {"file_name": "fresh/night/night1.png", "label": "sand"},
@@ -179,7 +181,7 @@ def _record_training(recorder: Recorder) -> None:
     ]
     Path("fixes.jsonl").write_text("".join(json.dumps(each) + "\n" for each in corrections))
     command("train fresh --add sift --corrections fixes.jsonl -o added", writes="added")
-    command("topics texts.jsonl -o texts --topics 6 --epochs 5 --json", writes="texts")
+    command("topics texts.jsonl -o texts --topics 6 --set max_epochs=5 --json", writes="texts")
 
 
 def _record_estimators(recorder: Recorder) -> None:
@@ -251,9 +253,9 @@ def _record_use(recorder: Recorder) -> None:
     command("predict sift fresh --csv")
     command("predict sift fresh --top 2 --json")
     command("predict sift fresh -o predictions --shard-size 4", writes="predictions")
-    command("predict tiny fresh --write-xmp --min-probability 0.3 --record written.jsonl")
+    command("tag tiny fresh --min-probability 0.3 --record written.jsonl")
     recorder.files("fresh")
-    command("predict --undo written.jsonl")
+    command("tag --undo written.jsonl")
     command("predict sift texts.jsonl tiny.onnx", code=1)
     command("info sift", jobs=False)
     command("info lite --json", jobs=False)

@@ -52,8 +52,8 @@ PRELOADED = (
 )
 """Modules that are imported once; a command is a fork of the process that has imported them."""
 SMALL = (
-    *("--features", "sift", "--words", "12", "--topics", "6", "--epochs", "4"),
-    *("--learning-rate", "0.003", "--min-tag-count", "2", "--jobs", "1"),
+    *("--features", "sift", "--words", "12", "--topics", "6", "--set", "max_epochs=4"),
+    *("--set", "learning_rate=0.003", "--set", "min_tag_count=2", "--jobs", "1"),
 )
 MAX_SIDE, CLASSES = 96, ("coast", "forest", "skyline")
 PHOTO = "photos/coast/coast_0001.jpg"
@@ -93,9 +93,9 @@ WRITING = {
         ("predict", "model", "photos", "-o", "found", "--shard-size", "4", "--jobs", "1"),
         ("found",),
     ),
-    "predict --write-xmp": Action(
+    "tag": Action(
         (
-            *("predict", "model", "photos", "--write-xmp", "--min-probability", "0"),
+            *("tag", "model", "photos", "--min-probability", "0"),
             *("--record", "record.jsonl", "--quiet", "--jobs", "1"),
         ),
         ("photos", "record.jsonl"),

@@ -20,8 +20,8 @@ HELP = Path(__file__).parent / "golden" / "help.txt"
 MAX_SIDE = 128
 CLASSES = ("coast", "forest", "skyline")
 SMALL = (
-    *("--features", "sift", "--topics", "8", "--words", "20", "--epochs", "6"),
-    *("--learning-rate", "0.003", "--min-tag-count", "2"),
+    *("--features", "sift", "--topics", "8", "--words", "20", "--set", "max_epochs=6"),
+    *("--set", "learning_rate=0.003", "--set", "min_tag_count=2"),
 )
 
 

@@ -144,7 +144,6 @@ def setting(
     help: str = "",
     *,
     kind: str = "",
-    option: str = "",
     group: str = "",
     choices: Sequence[str] = (),
     **limits: float,
@@ -153,15 +152,13 @@ def setting(
 
     Parameters
     ----------
-    help : what it does, for the docstring of the constructor; the first sentence is also the help
-        of the option.
+    help : what it does, for the docstring of the constructor.
     kind : its type in that docstring; by default, that of its annotation.
-    option : flag of a command that gives it, such as "--topics"; by default, there is none.
     group : in that docstring, one of `GROUPS`.
     choices : values that it may have.
     limits : `least`, `above`, `most` or `below`.
     """
-    known = {"help": help, "kind": kind, "option": option, "group": group, "choices": choices}
+    known = {"help": help, "kind": kind, "group": group, "choices": choices}
     return field(default=default, metadata={**known, "limits": limits})
 
 

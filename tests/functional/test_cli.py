@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import shlex
 import shutil
 from dataclasses import replace
@@ -73,12 +74,12 @@ def test_train_names_the_option_of_a_setting_that_does_not_fit(photos, tmp_path)
 
 def test_train_uses_mirror_images_unless_disabled(photos, model, tmp_path):
     assert SceneModel.load(model).fitted_.encoder.mirror
-    done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--no-mirror")
+    done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--set", "mirror=false")
     assert "from 18 photographs\n" in done.out
     assert not SceneModel.load(tmp_path / "m").fitted_.encoder.mirror
-    odd = ("--add", tmp_path / "m", "--mirror", "-o", tmp_path / "x")
+    odd = ("--add", tmp_path / "m", "--set", "mirror=true", "-o", tmp_path / "x")
     assert "mirror must be as before, False" in supdocnade("train", photos, *odd).err
-    odd = ("--features", DEFAULT_NETWORK, "--mirror", "-o", tmp_path / "x")
+    odd = ("--features", DEFAULT_NETWORK, "--set", "mirror=true", "-o", tmp_path / "x")
     assert "mirror must be False with a network" in supdocnade("train", photos, *odd).err
 
 
@@ -150,62 +151,63 @@ def test_predict_writes_sidecars(model, fresh, tmp_path):
     shutil.copytree(fresh, own)
     before = {path: path.read_bytes() for path in own.rglob("*.jpg")}
     record = tmp_path / "record.jsonl"
-    arguments = ("predict", model, own, "--write-xmp", "--top", 2, "--xmp-label")
-    arguments += ("--min-probability", 0, "--record", record)
+    arguments = ("tag", model, own, "--with-class", "--min-probability", 0.3, "--record", record)
     dry = supdocnade(*arguments, "--dry-run")
     assert dry.code == 0
-    assert dry.err.count("would write ") == 7
-    assert dry.err.endswith("would write 6 sidecars\n")
+    assert dry.out.count(f"would write {own}") == 6
+    assert dry.err == "would write 6 sidecars\n"
     assert not record.exists()
     assert not list(own.rglob("*.xmp"))
     done = supdocnade(*arguments, "--json")
     assert done.code == 0
-    assert done.err == f"wrote 6 sidecars; undo with: supdocnade predict --undo {record}\n"
-    for each in done.objects:
-        keywords = read_keywords((own / f"{each['file']}.xmp").read_bytes())
-        wanted = [tag["tag"] for tag in each["tags"]]
-        assert keywords == (wanted if each["unsure"] else [each["label"], *wanted])
+    assert done.err == f"wrote 6 sidecars; undo with: supdocnade tag --undo {record}\n"
+    assert done.objects == [json.loads(line) for line in record.read_text().splitlines()]
+    written = {each["sidecar"]: each["keywords"] for each in done.objects}
+    for each in supdocnade("predict", model, own, "--json", "--top", 99).objects:
+        keywords = [tag["tag"] for tag in each["tags"] if tag["probability"] >= 0.3]
+        if not each["unsure"] and each["probability"] >= 0.3:
+            keywords = [each["label"], *keywords]
+        assert written[f"{each['file']}.xmp"] == keywords
+        assert read_keywords((own / f"{each['file']}.xmp").read_bytes()) == keywords
     assert {path: path.read_bytes() for path in own.rglob("*.jpg")} == before
     # A second time there is nothing to add.
     sidecars = {path: path.stat().st_mtime_ns for path in own.rglob("*.xmp")}
     again = supdocnade(*arguments)
     assert (again.code, again.err) == (0, "wrote 0 sidecars\n")
     assert {path: path.stat().st_mtime_ns for path in own.rglob("*.xmp")} == sidecars
-    assert supdocnade("predict", "--undo", record, "--dry-run").out.count("would delete ") == 6
+    assert supdocnade("tag", "--undo", record, "--dry-run").out.count("would delete ") == 6
     assert len(list(own.rglob("*.xmp"))) == 6
-    undone = supdocnade("predict", "--undo", record)
+    undone = supdocnade("tag", "--undo", record)
     assert (undone.code, undone.out) == (0, "undid the changes of 6 sidecars\n")
     assert not list(own.rglob("*.xmp"))
 
 
-def test_predict_spells_keywords_as_the_training_photographs(model, fresh, tmp_path):
+def test_keywords_are_spelled_as_the_training_photographs(model, fresh, tmp_path):
     photo = shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path)
     fitted, _ = load_scene(model)
     given = fitted.training_set.photographs
     upper = replace(given, tags=[tags and [tag.upper() for tag in tags] for tags in given.tags])
     upper_set = replace(fitted.training_set, photographs=upper)
     save_scene(replace(fitted, training_set=upper_set), {"random_state": 0}, tmp_path / "upper")
-    arguments = ("--write-xmp", "--min-probability", 0, "--top", 2, "--json")
-    arguments += ("--record", tmp_path / "record.jsonl")
-    done = supdocnade("predict", tmp_path / "upper", photo, *arguments)
+    arguments = ("--min-probability", 0, "--record", tmp_path / "record.jsonl", "--json")
+    done = supdocnade("tag", tmp_path / "upper", photo, *arguments)
     assert done.code == 0, done.err
-    wanted = [each["tag"].upper() for each in done.objects[0]["tags"]]
-    assert read_keywords((tmp_path / "coast_0001.jpg.xmp").read_bytes()) == wanted
-    assert wanted
+    keywords = read_keywords((tmp_path / "coast_0001.jpg.xmp").read_bytes())
+    assert {*keywords} == {tag.upper() for tag in fitted.tag_names}
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("arguments", "message"),
     [
-        ([], "missing argument 'MODEL'"),
-        (["m", "a.jpg", "--min-probability", 0.5], "--min-probability needs --write-xmp"),
-        (["m", "a.jpg", "--record", "r"], "--record needs --write-xmp"),
-        (["m", "--undo", "r"], "--undo takes no model"),
-        (["--json", "--undo", "r"], "no option but --dry-run"),
+        (["predict"], "missing argument 'MODEL'"),
+        (["tag"], "missing argument 'MODEL'"),
+        (["tag", "m"], "no photographs were given"),
+        (["tag", "m", "--undo", "r"], "--undo takes no photographs"),
+        (["tag", "--json", "--undo", "r"], "no option but --dry-run"),
     ],
 )
-def test_predict_rejects_options_that_do_not_fit(options, message):
-    done = supdocnade("predict", *options)
+def test_arguments_that_do_not_fit_are_refused(arguments, message):
+    done = supdocnade(*arguments)
     assert (done.code, done.out) == (2, "")
     assert message in done.err
 
@@ -216,21 +218,21 @@ def test_predict_recognises_a_photograph_under_several_names(model, fresh, tmp_p
     (tmp_path / "link").symlink_to("own")
     shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "own" / "a.jpg")
     shutil.copy(fresh / "coast" / "coast_0002.jpg", tmp_path / "own" / "a.jpeg")
-    arguments = ("--write-xmp", "--top", 2, "--xmp-name", "stem", "--json", "--quiet")
-    arguments += ("--min-probability", 0)
     names = ("own/a.jpg", "own", tmp_path / "own" / "a.jpg", "link/../own/a.jpg", "link/a.jpg")
     # The two photographs in the folder would share a sidecar.
-    done = supdocnade("predict", model, *names, *arguments)
-    assert done.code == 1
+    done = supdocnade("predict", model, *names, "--json")
     assert [each["file"] for each in done.objects] == [
         *("own/a.jpg", "own/a.jpeg", "own/a.jpg", str(tmp_path / "own" / "a.jpg")),
         *("link/../own/a.jpg", "link/a.jpg"),
     ]
-    (line,) = done.err.splitlines()
+    arguments = ("--sidecar", "stem", "--json", "--quiet", "--min-probability", 0)
+    tagged = supdocnade("tag", model, *names, *arguments)
+    assert tagged.code == 1
+    (line,) = tagged.err.splitlines()
     assert "own/a.xmp would hold the keywords of" in line
     assert line.endswith("own/a.jpg and own/a.jpeg.")
-    wanted = [tag["tag"] for tag in done.objects[0]["tags"]]
-    assert read_keywords((tmp_path / "own" / "a.xmp").read_bytes()) == wanted
+    (written,) = tagged.objects
+    assert read_keywords((tmp_path / "own" / "a.xmp").read_bytes()) == written["keywords"]
 
 
 def test_evaluate_prints_figures_and_confusion(model, fresh):

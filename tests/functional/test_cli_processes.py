@@ -10,7 +10,16 @@ from tests.commands import SMALL, draw, supdocnade
 
 from supdocnade.cli.console import ProgressBars
 
-FEW = ("--topics", "8", "--epochs", "6", "--learning-rate", "0.003", "--min-tag-count", "2")
+FEW = (
+    "--topics",
+    "8",
+    "--set",
+    "max_epochs=6",
+    "--set",
+    "learning_rate=0.003",
+    "--set",
+    "min_tag_count=2",
+)
 ROOT = Path(__file__).parents[2]
 
 

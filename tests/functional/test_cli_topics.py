@@ -75,7 +75,7 @@ def test_new_texts_have_topics_and_classes(trained, tmp_path):
 
 def test_jsonl_and_csv_give_the_same_model(texts, trained, tmp_path):
     path = write_jsonl(tmp_path / "texts.jsonl", texts, text="body", label="section")
-    fields = ("--text-field", "body", "--label-field", "section")
+    fields = ("--fields", "body,section")
     done = supdocnade("topics", path, "-o", tmp_path / "a", *QUICK, *fields, "--json")
     (result,) = done.objects
     assert result["classes"] == sorted(LABELS)
@@ -89,7 +89,8 @@ def test_jsonl_and_csv_give_the_same_model(texts, trained, tmp_path):
 
 
 def test_without_labels_and_held_out_documents(texts, tmp_path):
-    options = ("--no-labels", "--held-out", "0", "--stop-words", "none", "--ngrams", "2")
+    given = ("labels=false", "held_out=0", "stop_words=none", "ngrams=2")
+    options = [part for text in given for part in ("--set", text)]
     done = supdocnade("topics", texts, "-o", tmp_path / "m", *QUICK, *options)
     assert done.code == 0
     assert "accuracy" not in done.out
@@ -138,8 +139,8 @@ def test_a_model_is_replaced_only_by_force(texts, trained, tmp_path):
         ({"a.txt": b"  \n"}, (), "must hold texts, got only empty ones."),
         ({"a.txt": b"fine", "b.txt": b"\xff"}, (), "b.txt, line 1: expected text in UTF-8"),
         ({"a.txt": b"one text"}, (), "the texts cannot be counted"),
-        ({"a.txt": b"one two"}, ("--min-df", "x"), "--min-df and --max-df must be"),
-        ({"a.txt": b"one two"}, ("--stop-words", "nowhere.txt"), "nowhere.txt cannot be read"),
+        ({"a.txt": b"one two"}, ("--set", "min_df=x"), "min_df and max_df must be"),
+        ({"a.txt": b"one two"}, ("--set", "stop_words=nowhere.txt"), "nowhere.txt cannot be read"),
         ({"a.txt": b"one two"}, ("--predict", "nowhere"), "give either --output or --predict"),
     ],
 )

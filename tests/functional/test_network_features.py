@@ -186,12 +186,16 @@ def test_the_command_line(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(photograph(number))
     install_network(tmp_path / "library", monkeypatch, side=64, patch=(8, 8))
-    options = ("--features", "tiny", "--topics", "8", "--words", "20", "--epochs", "4")
-    trained = supdocnade("train", photos, "-o", tmp_path / "model", *options, "--sift-words", "9")
+    options = ("--features", "tiny", "--topics", "8", "--words", "20", "--set", "max_epochs=4")
+    trained = supdocnade(
+        "train", photos, "-o", tmp_path / "model", *options, "--set", "n_sift_words=9"
+    )
     assert trained.code == 0, trained.err
     assert "network tiny and SIFT\n" in trained.progress
     assert SceneModel.load(tmp_path / "model").n_sift_words == 9
-    alone = supdocnade("train", photos, "-o", tmp_path / "alone", *options, "--sift-words", "0")
+    alone = supdocnade(
+        "train", photos, "-o", tmp_path / "alone", *options, "--set", "n_sift_words=0"
+    )
     assert "network tiny\n" in alone.progress
     image = next((photos / "coast").iterdir())
     predicted = supdocnade("predict", tmp_path / "model", image)

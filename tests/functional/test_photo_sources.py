@@ -82,10 +82,10 @@ def test_an_index_reads_only_changed_photographs(places, model, tmp_path, monkey
 
 
 def test_sidecars_are_refused_where_no_file_can_be_beside(places, model):
-    done = supdocnade("predict", model, places["tar"], "--write-xmp", "--dry-run")
+    done = supdocnade("tag", model, places["tar"], "--dry-run")
     assert done.code == 1
     assert done.out == ""
-    message = "error: --write-xmp writes beside photographs that are files on this machine, got "
+    message = "error: sidecars are written beside photographs that are files on this machine, got "
     assert done.err.splitlines()[0].startswith(message)
 
 

@@ -53,7 +53,7 @@ def test_it_has_all_documents_commands_and_names(pages):
     public = {*supdocnade.__all__, *baselines.__all__}
     assert {f"reference/python/{name}.html" for name in public} <= set(pages)
     assert {"changelog.html", "contributing.html", "security-policy.html"} <= set(pages)
-    assert "--write-xmp" in pages["reference/commands.html"]
+    assert "--min-probability" in pages["reference/commands.html"]
     assert 'src="page.png"' in pages["index.html"]
 
 

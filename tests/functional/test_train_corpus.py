@@ -6,7 +6,16 @@ from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 
-FEW = ("--topics", "8", "--epochs", "20", "--learning-rate", "0.003", "--min-tag-count", "2")
+FEW = (
+    "--topics",
+    "8",
+    "--set",
+    "max_epochs=20",
+    "--set",
+    "learning_rate=0.003",
+    "--set",
+    "min_tag_count=2",
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +92,8 @@ def test_options_of_visual_words_are_refused(corpus, model, tmp_path):
         done = supdocnade("train", corpus, "-o", tmp_path / "m", option, value)
         assert done.code == 1
         assert f"{option} must not be given with a corpus: the visual words stay" in done.err
-    refused = supdocnade("train", corpus, "-o", tmp_path / "m", "--no-mirror")
-    assert "--mirror must not be given with a corpus" in refused.err
+    refused = supdocnade("train", corpus, "-o", tmp_path / "m", "--set", "mirror=false")
+    assert "--set mirror must not be given with a corpus" in refused.err
     refused = supdocnade("train", corpus, "-o", tmp_path / "m", "--add", model)
     assert "--add must not be given with a corpus" in refused.err
     assert not [*tmp_path.iterdir()]

@@ -86,7 +86,7 @@ def test_networks_name_their_extra(tmp_path):
     network = tmp_path / "network.onnx"
     network.write_bytes(b"")
     done = supdocnade(
-        "features", "--import", network, *["--side", "8", "--mean", "0", "--scale", "1"]
+        "features", "--import", network, *["--set", "side=8", "--set", "mean=0", "--set", "scale=1"]
     )
     assert (done.code, done.out) == (1, "")
     assert done.err.endswith(f"is not installed; {install_command('deep')}.\n")

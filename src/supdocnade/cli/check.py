@@ -32,11 +32,7 @@ def check(options: Check) -> int:
     """Print the problems; return 1 if some photographs or lines cannot be read."""
     with ProgressBars(quiet=options.quiet) as progress:
         found = check_folder(
-            options.photos,
-            **options.settings,
-            classes=options.classes,
-            jobs=options.jobs,
-            progress=progress,
+            options.photos, classes=options.classes, jobs=options.jobs, progress=progress
         )
     if options.json:
         print_json(found)
@@ -49,7 +45,6 @@ def check(options: Check) -> int:
 def check_folder(
     photos: str,
     *,
-    min_tag_count: int,
     classes: str | None = None,
     jobs: int,
     progress: ProgressCallback = no_progress,
@@ -68,7 +63,7 @@ def check_folder(
     members: dict[int, list[str]] = {}
     for name, picture in zip(photographs.names, picture_B.tolist(), strict=True):
         members.setdefault(picture, []).append(name)
-    counts = photographs.count_classes()
+    counts, min_tag_count = photographs.count_classes(), settings.min_tag_count
     tags = count_tags(photographs.tags)
     return {
         "folder": photos,

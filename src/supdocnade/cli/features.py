@@ -44,9 +44,9 @@ def import_described(path: Path, given: dict[str, Any]) -> FeatureNetwork:
     beside = path.with_suffix(".json")
     if beside.exists():
         if given:
-            raise UsageError(f"{beside} describes the network; options must not do so, too.")
+            raise UsageError(f"{beside} describes the network; --set must not do so, too.")
         return import_network(path)
-    missing = [f"--{name}" for name in ("side", "mean", "scale") if name not in given]
+    missing = [f"--set {name}=…" for name in ("side", "mean", "scale") if name not in given]
     if missing:
         raise UsageError(f"there is no {beside}, so the network needs {', '.join(missing)}.")
     return import_network(path, NetworkDescription(**{"name": path.stem, **given}))

@@ -1,23 +1,26 @@
 """Commands that learn, or come before it: what each of them is given, and its help text."""
 
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from supdocnade.checks import setting
 from supdocnade.cli.options import (
     FEATURES,
+    FORCE,
     MODEL,
+    RESUME,
     SEED,
+    SKIP,
+    FromPhotos,
     OnCluster,
     OnDevice,
     Parallel,
     Printing,
     UsageError,
     argument,
-    classes_option,
     option,
-    photos_argument,
-    setting_options,
+    settings_of,
 )
 from supdocnade.scene.settings import SceneSettings
 
@@ -35,12 +38,12 @@ class Demo(OnDevice, Parallel, Printing):
     """
 
     output: Path = option(
-        Path("supdocnade-demo"), "Folder for scenes, model and report.", "--output", "-o"
+        Path("supdocnade-demo"), "Folder for scenes, model and report.", *("--output", "-o")
     )
     features: str = option("auto", FEATURES)
 
 
-class Check(Parallel, Printing):
+class Check(FromPhotos, Parallel, Printing):
     """Look for problems in a folder of photographs before training.
 
     PHOTOS is read as by `train`, but nothing is learned and nothing is written. The result lists
@@ -54,12 +57,8 @@ class Check(Parallel, Printing):
       supdocnade check photos --json
     """
 
-    photos: str = photos_argument()
-    classes: Literal["none", "top", "leaf"] | None = classes_option()
-    settings: dict[str, Any] = setting_options(SceneSettings, "min_tag_count")
 
-
-class Train(OnDevice, Parallel, Printing):
+class Train(FromPhotos, OnDevice, Parallel, Printing):
     """Learn classes and tags from a folder of photographs.
 
     PHOTOS has one sub-folder per class: PHOTOS/coast/1.jpg. Photographs directly in PHOTOS, or in
@@ -69,7 +68,7 @@ class Train(OnDevice, Parallel, Printing):
     into memory. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
-    Settings must stay the same, except --skip-unreadable, --jobs, --cache, --force, --json and
+    Settings must stay the same, except --skip-unreadable, --jobs, --set cache, --force, --json and
     --quiet.
 
     \b
@@ -83,15 +82,22 @@ class Train(OnDevice, Parallel, Printing):
       supdocnade train photos.corpus -o large-scenes
     """
 
-    photos: str = photos_argument()
-    output: Path = option(MISSING, "Folder of the new model.", "--output", "-o")
-    classes: Literal["none", "top", "leaf"] | None = classes_option()
     features: str = option("auto", FEATURES)
-    settings: dict[str, Any] = setting_options(SceneSettings)
-    skip_unreadable: bool = option(
-        False, "Skip photographs and lines of the metadata that cannot be read."
+    n_topics: int | None = option(
+        None, "Number of topics; by default 200, or 512 with a network.", "--topics", min=1
     )
-    cache: Path | None = option(None, "Cache folder, so that photographs are not analysed again.")
+    n_words: int | None = option(
+        None,
+        "Number of visual words; by default 500, or 1000 with a network, and fewer for few "
+        "photographs.",
+        "--words",
+        min=2,
+    )
+    settings: dict[str, Any] = settings_of(SceneSettings, "features", "n_topics", "n_words")
+    seed: int = option(0, SEED, min=0)
+    skip_unreadable: bool = option(False, SKIP)
+    cache: str | None = setting(None)
+    """Folder of the words of photographs, so that they are not analysed again."""
     add: Path | None = option(
         None,
         "Extend this model: train on its photographs and the new ones, keeping its visual words.",
@@ -102,15 +108,15 @@ class Train(OnDevice, Parallel, Printing):
         "of serve --corrections, or a filled-in list of suggest --csv.",
         metavar="FILE",
     )
-    force: bool = option(False, "Replace an existing model.")
-    resume: bool = option(False, "Resume an interrupted run.")
+    output: Path = option(MISSING, "Folder of the new model.", "--output", "-o")
+    force: bool = option(False, FORCE)
+    resume: bool = option(False, RESUME)
     restart: bool = option(False, "Discard an interrupted run.")
-    seed: int = option(0, SEED, min=0)
     given: frozenset[str] = frozenset()
     """Names of the options on the command line."""
 
 
-class Encode(OnCluster, Printing):
+class Encode(FromPhotos, OnCluster, Printing):
     """Write the visual words of photographs as a corpus.
 
     The words are those of a trained model. PHOTOS is read as by `train`; CORPUS has the words,
@@ -127,13 +133,9 @@ class Encode(OnCluster, Printing):
     """
 
     model: Path = argument("MODEL", MODEL)
-    photos: str = photos_argument()
     output: Path = option(MISSING, "Corpus to write.", "--output", "-o", metavar="CORPUS")
-    classes: Literal["none", "top", "leaf"] | None = classes_option()
     seed: int = option(0, SEED, min=0)
-    skip_unreadable: bool = option(
-        False, "Skip photographs and lines of the metadata that cannot be read."
-    )
+    skip_unreadable: bool = option(False, SKIP)
 
 
 class Topics(Parallel, Printing):
@@ -148,41 +150,39 @@ class Topics(Parallel, Printing):
     \b
     Examples:
       supdocnade topics texts -o model --topics 20
-      supdocnade topics news.jsonl -o model --text-field body --label-field section
-      supdocnade topics news.csv -o model --min-df 5 --ngrams 2 --stop-words none
+      supdocnade topics news.jsonl -o model --fields body,section
+      supdocnade topics news.csv -o model --set min_df=5 --set ngrams=2 --set stop_words=none
       supdocnade topics texts -o model --resume
       supdocnade topics more-texts --predict model --json
     """
 
     corpus: Path = argument("CORPUS", "Folder of text files, a .jsonl file or a .csv file.")
     output: Path | None = option(
-        None, "Folder of the model to write.", "--output", "-o", metavar="MODEL"
+        None, "Folder of the model to write.", *("--output", "-o"), metavar="MODEL"
     )
     predict: Path | None = option(
         None, "Print the topics of the texts, by this model.", metavar="MODEL"
     )
+    force: bool = option(False, FORCE)
+    resume: bool = option(False, RESUME)
+    fields: str | None = option(
+        None,
+        "Fields or columns of the text and the label in a .jsonl or .csv file; by default text, "
+        "and label if there is one.",
+        metavar="TEXT,LABEL",
+    )
     n_topics: int = option(50, "Number of topics.", "--topics", min=1)
-    text_field: str = option("text", "Field or column of the text, in a .jsonl or .csv file.")
-    label_field: str | None = option(
-        None, "Field or column of the label; by default label, if any."
-    )
-    labels: bool = option(True, "Learn classes, if there are labels.", "--labels/--no-labels")
-    min_df: str = option("2", "Ignore words of fewer documents: a number, or a share like 0.01.")
-    max_df: str = option("0.5", "Ignore words of more documents: a number, or a share.")
-    max_features: int = option(10_000, "Size of the vocabulary: the most frequent words.", min=1)
-    ngrams: int = option(1, "Longest sequence of words that counts as one.", min=1)
-    stop_words: str = option(
-        "english", "Words to ignore: english, none, or a text file with one per line."
-    )
-    lowercase: bool = option(True, "Ignore the case of letters.", "--lowercase/--keep-case")
-    held_out: float = option(0.1, "Share of documents for metrics only.", min=0, max=0.9)
-    epochs: int | None = option(
-        None, "Passes over the documents; by default 20, more if they are few.", min=1
-    )
-    learning_rate: float = option(3e-3, "Learning rate.", min=0)
-    force: bool = option(False, "Replace an existing model.")
-    resume: bool = option(False, "Resume an interrupted run.")
     seed: int = option(0, SEED, min=0)
+    labels: bool = setting(True)
+    lowercase: bool = setting(True)
+    ngrams: int = setting(1, least=1)
+    stop_words: str = setting("english")
+    min_df: str = setting("2")
+    max_df: str = setting("0.5")
+    max_features: int = setting(10_000, least=1)
+    held_out: float = setting(0.1, least=0, most=0.9)
+    max_epochs: int | None = setting(None, least=1)
+    learning_rate: float = setting(3e-3, above=0)
 
     def check(self) -> None:
         """Raise `UsageError` if options do not fit together."""
@@ -196,14 +196,14 @@ class Features(Printing):
 
     Patches are described by sift or by a pretrained network. A network is an ONNX file. --import
     runs it on a test image and copies it to the networks of this user. FILE.json beside it
-    describes it; without such a file the options --name to --class-tokens do so. Networks that
-    cannot be read are listed on stderr; the exit code is then 1.
+    describes it; without such a file, --set does so: side, mean and scale are needed. Networks
+    that cannot be read are listed on stderr; the exit code is then 1.
 
     \b
     Examples:
       supdocnade features
       supdocnade features --import dinov2.onnx
-      supdocnade features --import resnet.onnx --side 224 --mean 123.7,116.3,103.5 --scale 58
+      supdocnade features --import resnet.onnx --set side=224 --set mean=128 --set scale=64
       supdocnade features --remove dinov2
     """
 
@@ -211,53 +211,29 @@ class Features(Printing):
         None, "ONNX file to import.", "--import", metavar="FILE", exists=True, dir_okay=False
     )
     remove: str | None = option(None, "Imported network to remove.", metavar="NAME")
-    name: str | None = option(None, "Name of the network; default: that of its file.")
-    side: int | None = option(None, "Side of its input images in pixels.", min=1)
-    mean: str | None = option(
-        None, "Subtracted from levels of 0 to 255; A,B,C: per channel.", metavar="LEVEL"
-    )
-    scale: str | None = option(None, "Divisor after that; A,B,C: per channel.", metavar="LEVEL")
-    color_order: Literal["rgb", "bgr"] | None = option(None, "Order of its channels; default: rgb.")
-    licence: str | None = option(None, "Licence of its weights.", "--licence", "--license")
-    outputs: str | None = option(
-        None, "Outputs to take, A,B: that of visual words first.", metavar="NAMES"
-    )
-    class_tokens: int | None = option(None, "Number of tokens before those of patches.", min=0)
+    # As in `NetworkDescription`, which needs numpy.
+    name: str | None = setting(None)
+    side: int | None = setting(None, least=1)
+    mean: Any = setting(None)
+    scale: Any = setting(None)
+    color_order: str | None = setting(None, choices=("rgb", "bgr"))
+    licence: str | None = setting(None)
+    outputs: str | None = setting(None)
+    class_tokens: int | None = setting(None, least=0)
+    rows: int | None = setting(None, least=1)
+    columns: int | None = setting(None, least=1)
 
     def check(self) -> None:
         """Raise `UsageError` if options do not fit together."""
         if self.import_file is not None and self.remove is not None:
             raise UsageError("--import and --remove must not both be given.")
         if self.description() and self.import_file is None:
-            raise UsageError("options that describe a network need --import.")
+            raise UsageError("--set describes a network, so it needs --import.")
 
     def description(self) -> dict[str, Any]:
-        """Return what options say about a network."""
-        found = {
-            "name": self.name,
-            "side": self.side,
-            "mean": parse_levels("--mean", self.mean),
-            "scale": parse_levels("--scale", self.scale),
-            "color_order": self.color_order,
-            "licence": self.licence,
-            "outputs": None if self.outputs is None else self.outputs.split(","),
-            "class_tokens": self.class_tokens,
-        }
-        return {key: value for key, value in found.items() if value is not None}
-
-
-def parse_levels(flag: str, text: str | None) -> list[float] | None:
-    """Return the numbers of an option, one for each channel.
-
-    >>> parse_levels("--mean", "103.5, 116.3, 123.7")
-    [103.5, 116.3, 123.7]
-    """
-    if text is None:
-        return None
-    try:
-        levels = [float(part) for part in text.split(",")]
-    except ValueError:
-        levels = []
-    if len(levels) not in (1, 3):
-        raise UsageError(f"{flag} must be one number or three with commas, got {text!r}.")
-    return levels if len(levels) == 3 else levels * 3
+        """Return what --set says about a network."""
+        known = [each.name for each in fields(self) if "limits" in each.metadata]
+        found = {name: getattr(self, name) for name in known}
+        if self.outputs is not None:
+            found["outputs"] = tuple(self.outputs.split(","))
+        return {name: value for name, value in found.items() if value is not None}

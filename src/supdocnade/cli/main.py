@@ -16,9 +16,10 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from supdocnade import __version__
 from supdocnade.cli import learning_commands, model_commands
@@ -39,6 +40,7 @@ COMMANDS: dict[type[Command], str] = {
     learning_commands.Check: "check",
     learning_commands.Train: "train",
     model_commands.Predict: "predict",
+    model_commands.Tag: "tag",
     model_commands.Evaluate: "evaluate",
     model_commands.Explain: "explain",
     model_commands.Suggest: "archive",
@@ -52,6 +54,35 @@ COMMANDS: dict[type[Command], str] = {
     learning_commands.Topics: "topics",
 }
 """The commands, and the modules with their work, which are imported when they run."""
+
+
+HEADINGS = {
+    "Settings": "features n_topics n_words fields seed set",
+    "Input": "files_from classes skip_unreadable add corrections index",
+    "Output": "output predict force resume restart replace strip name licence top csv count",
+    "Explanation": "label tag",
+    "Keywords": "min_probability with_class sidecar dry_run record undo",
+    "Networks": "import_file remove",
+    "Access": "host port token allow_open allow_host",
+    "Cluster": "cluster shard_size",
+    "General": "all_rows device jobs json quiet help",
+}
+"""Headings of options in the help of commands."""
+
+
+class CommandWithHeadings(TyperCommand):
+    """A command whose help has one section for each heading of options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options."""
+        parameters = {str(each.name): each for each in self.get_params(ctx)}
+        known = {name for names in HEADINGS.values() for name in names.split()}
+        arguments = " ".join(name for name in parameters if name not in known)
+        for heading, names in {"Arguments": arguments, **HEADINGS}.items():
+            found = [parameters[name] for name in names.split() if name in parameters]
+            if found:
+                with formatter.section(heading):
+                    formatter.write_dl([each.get_help_record(ctx) for each in found])
 
 
 def run_command(options: Command) -> None:
@@ -71,7 +102,9 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     line = str(command.__doc__).partition("\n")[0]
-    app.command(command.command_name(), short_help=line)(make_callback(command, run_command))
+    app.command(command.command_name(), cls=CommandWithHeadings, short_help=line)(
+        make_callback(command, run_command)
+    )
 
 
 def _print_version(version: bool) -> None:
@@ -88,6 +121,9 @@ def describe(
             "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error of any command.")
+    ] = False,
 ) -> None:
     """Classify and tag photographs on your own machine, with explanations.
 
@@ -102,17 +138,18 @@ def describe(
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return the exit code."""
     debug = "--debug" in arguments
+    arguments = [each for each in arguments if each != "--debug"]
     if not arguments:
         run(["--help"])
         return 2
     if arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
-    elif list(arguments) == ["version"]:
+    elif arguments == ["version"]:
         arguments = ["--version"]
     explain_resuming("")
     try:
         code = typer.main.get_command(app).main(
-            list(arguments), prog_name="supdocnade", standalone_mode=False
+            arguments, prog_name="supdocnade", standalone_mode=False
         )
         if code == STOPPED or was_stopped():
             print_stopped()

@@ -4,9 +4,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from supdocnade.checks import setting
 from supdocnade.cli.options import (
+    FORCE,
     MODEL,
     Command,
+    FromPhotos,
     OnCluster,
     OnDevice,
     Parallel,
@@ -15,10 +18,7 @@ from supdocnade.cli.options import (
     UsageError,
     argument,
     check_formats,
-    check_together,
-    classes_option,
     option,
-    photos_argument,
 )
 from supdocnade.errors import BackendUnavailable, install_command
 
@@ -31,13 +31,36 @@ TABLES = (".csv", ".json", ".jsonl", ".tsv", ".txt")
 """Endings of files, which no folder of predictions has."""
 
 
-class Predict(OnCluster, Printing):
+IMAGES = (
+    "Photographs, folders, addresses (s3://bucket/photos), tar files, or text files that list "
+    "photographs."
+)
+
+
+class NamedPhotographs(Command):
+    """A model, and photographs that arguments or a file name."""
+
+    model: Path | None = argument("MODEL", MODEL, None)
+    images: list[str] | None = argument("IMAGE", IMAGES, None)
+    files_from: str | None = option(
+        None, "Read names of photographs from FILE; -: from stdin.", metavar="FILE"
+    )
+
+    def check(self) -> None:
+        """Raise `UsageError` if there is no model or no photograph."""
+        super().check()
+        if self.model is None:
+            raise UsageError("missing argument 'MODEL'.")
+        if not self.images and self.files_from is None:
+            raise UsageError("no photographs were given; name some or use --files-from.")
+
+
+class Predict(NamedPhotographs, OnCluster, Printing):
     """Predict the class and the tags of photographs.
 
-    Results are printed as soon as they are known, also while names still arrive through a pipe
-    (--files-from -). Files that cannot be read are listed on stderr; the exit code is then 1.
-    Photographs are never changed: --write-xmp writes tags to .xmp files beside them, for photo
-    managers; the contents of an existing .xmp file are preserved. --undo needs no model.
+    Results are printed as soon as they are known. Files that cannot be read are listed on stderr;
+    the exit code is then 1.
+    `supdocnade tag` writes tags beside photographs, for photo managers.
 
     \b
     Examples:
@@ -45,21 +68,8 @@ class Predict(OnCluster, Printing):
       supdocnade predict scenes holiday/ --json > holiday.jsonl
       find . -name '*.jpg' | supdocnade predict scenes --files-from - --csv
       supdocnade predict scenes archive/ -o archive-tags --cluster local
-      supdocnade predict scenes holiday/ --write-xmp --dry-run
-      supdocnade predict scenes holiday/ --write-xmp --record holiday.jsonl
-      supdocnade predict --undo holiday.jsonl
     """
 
-    model: Path | None = argument("MODEL", MODEL, None)
-    images: list[str] | None = argument(
-        "IMAGE",
-        "Photographs, folders, addresses (s3://bucket/photos), tar files, or text files that list "
-        "photographs.",
-        None,
-    )
-    files_from: str | None = option(
-        None, "Read names of photographs from FILE; -: from stdin.", metavar="FILE"
-    )
     top: int | None = option(
         None, "Give exactly this many tags; by default, all that are probable enough.", min=1
     )
@@ -70,7 +80,36 @@ class Predict(OnCluster, Printing):
         *("--output", "-o"),
         metavar="FOLDER",
     )
-    write_xmp: bool = option(False, "Write tags to .xmp files beside photographs.")
+
+    def check(self) -> None:
+        """Raise `UsageError` if options do not fit together."""
+        super().check()
+        check_formats(json=self.json, csv=self.csv)
+        if self.output is not None and self.output.suffix.lower() in TABLES:
+            raise UsageError(
+                f"--output is a folder, got {self.output}; --csv and --json print a table, "
+                f"> {self.output} writes it to a file."
+            )
+        if self.output is not None and self.csv:
+            raise UsageError("--csv must not be given with --output.")
+        if self.output is None and self.cluster is not None:
+            raise UsageError("--cluster needs --output.")
+
+
+class Tag(NamedPhotographs, OnDevice, Parallel, Printing):
+    """Write the tags of photographs to XMP sidecars, for photo managers.
+
+    Photographs are never changed: tags go to .xmp files beside them, and the contents of an
+    existing .xmp file are preserved. A record lists what was written, and --undo, which needs no
+    model, removes it again. Photographs unlike the training photographs get no tags.
+
+    \b
+    Examples:
+      supdocnade tag scenes holiday/ --dry-run
+      supdocnade tag scenes holiday/ --record holiday.jsonl
+      supdocnade tag --undo holiday.jsonl
+    """
+
     min_probability: float | None = option(
         None,
         "Write tags of at least this probability; by default, for each tag, the probability at "
@@ -78,49 +117,29 @@ class Predict(OnCluster, Printing):
         min=0,
         max=1,
     )
-    xmp_label: bool = option(
-        False,
-        "Also write the class as a keyword, unless it is unsure or the photograph is unlike the "
-        "training photographs.",
-    )
-    xmp_name: Literal["full", "stem"] = option(
+    with_class: bool = option(False, "Also write the class as a keyword, unless it is unsure.")
+    sidecar: Literal["full", "stem"] = option(
         "full", "full: a.jpg.xmp, as darktable and digiKam name sidecars; stem: a.xmp."
     )
     record: Path | None = option(
-        None,
-        "File that records what was written; default: ./supdocnade-xmp-DATE-TIME.jsonl.",
+        None, "File that records what was written; default: ./supdocnade-xmp-DATE-TIME.jsonl."
     )
     undo: Path | None = option(
         None, "Remove from .xmp files what RECORD says was written.", metavar="RECORD"
     )
     dry_run: bool = option(False, "Only list the .xmp files that would be changed.")
+    given: frozenset[str] = frozenset()
+    """Names of the options on the command line."""
 
     def check(self) -> None:
         """Raise `UsageError` if options do not fit together."""
-        super().check()
-        check_formats(json=self.json, csv=self.csv)
-        if self.undo is not None:
-            if self.model is not None or any(
-                (self.files_from, self.output, self.write_xmp, self.json, self.csv)
-            ):
-                raise UsageError(
-                    "--undo takes no model, no photographs and no option but --dry-run."
-                )
-            return
-        if self.output is not None and self.output.suffix.lower() in TABLES:
-            raise UsageError(
-                f"--output is a folder, got {self.output}; --csv and --json print a table, "
-                f"> {self.output} writes it to a file."
-            )
-        check_together(self, "output", needing=("cluster",), excluded=("csv", "write_xmp"))
-        check_together(self, "write_xmp", needing=("dry_run", "min_probability", "record"))
-        if self.model is None:
-            raise UsageError("missing argument 'MODEL'.")
-        if not self.images and self.files_from is None:
-            raise UsageError("no photographs were given; name some or use --files-from.")
+        if self.undo is None:
+            super().check()
+        elif self.given - {"undo", "dry_run", "quiet", "jobs"}:
+            raise UsageError("--undo takes no photographs and no option but --dry-run and --quiet.")
 
 
-class Evaluate(OnDevice, Parallel, Printing):
+class Evaluate(FromPhotos, OnDevice, Parallel, Printing):
     """Measure a model on photographs with known classes and tags.
 
     PHOTOS is read as by `train`; it may be a corpus that `supdocnade encode` has written with this
@@ -138,8 +157,6 @@ class Evaluate(OnDevice, Parallel, Printing):
     """
 
     model: Path = argument("MODEL", MODEL)
-    photos: str = photos_argument()
-    classes: Literal["none", "top", "leaf"] | None = classes_option()
     all_rows: bool = option(False, "Print the whole confusion matrix, and all tags.", "--all")
 
 
@@ -161,7 +178,7 @@ class Explain(OnDevice, Printing):
     label: str | None = option(None, "Class to explain; default: the predicted one.")
     tag: str | None = option(None, "Tag to explain instead of a class.")
     output: Path | None = option(
-        None, "Picture to write, .png; default: ./IMAGE-NAME.png.", "--output", "-o"
+        None, "Picture to write, .png; default: ./IMAGE-NAME.png.", *("--output", "-o")
     )
 
     def check(self) -> None:
@@ -196,12 +213,12 @@ class Suggest(OnDevice, Parallel, Printing):
         check_formats(json=self.json, csv=self.csv)
 
 
-class Info(Command):
+class Info(Printing):
     """List the classes, tags, settings and metrics of a model.
 
     The metrics are those on photographs that were held out while the model was trained. Beside each
-    tag are the number of its photographs and the least probability at which `predict --write-xmp`
-    writes it.
+    tag are the number of its photographs and the least probability at which `supdocnade tag` writes
+    it.
 
     \b
     Examples:
@@ -211,7 +228,6 @@ class Info(Command):
 
     model: Path = argument("MODEL", MODEL)
     all_rows: bool = option(False, "Also print the settings.", "--all")
-    json: bool = option(False, "Print results as JSON.")
 
 
 class Report(Printing):
@@ -292,12 +308,12 @@ class Serve(Parallel, Printing):
     )
     allow_open: bool = option(False, "Serve other machines without a token.")
     allow_host: list[str] | None = option(
-        None, "Additional host name of the server, such as that of a proxy.", metavar="NAME"
+        None, "Additional host name of the server, such as the name of a proxy.", metavar="NAME"
     )
-    max_megabytes: float = option(64, "Largest request in megabytes.", min=0.001, max=MAX_MEGA)
-    max_megapixels: float = option(64, "Largest image in megapixels.", min=0.001, max=MAX_MEGA)
-    max_images: int = option(32, "Images per request.", min=1)
-    timeout: float = option(30, "Seconds to send a request, and to process it.", min=0.1)
+    max_megabytes: float = setting(64, least=0.001, most=MAX_MEGA)
+    max_megapixels: float = setting(64, least=0.001, most=MAX_MEGA)
+    max_images: int = setting(32, least=1)
+    timeout: float = setting(30, least=0.1)
 
     def check(self) -> None:
         """Raise an error if the extra is missing."""
@@ -335,11 +351,13 @@ class Card(Quiet):
     strip: bool = option(
         False, "Leave thumbnails, patches, names and tags of the training photographs out of it."
     )
-    name: str | None = option(None, "Name of the model in the card; default: that of its folder.")
+    force: bool = option(False, FORCE)
+    name: str | None = option(
+        None, "Name of the model in the card; default: the name of its folder."
+    )
     licence: str | None = option(
         None, "Licence of the model, such as cc-by-4.0.", "--licence", "--license"
     )
-    force: bool = option(False, "Replace an existing model.")
 
     def check(self) -> None:
         """Raise `UsageError` if options do not fit together."""

@@ -3,14 +3,18 @@
 Nothing here imports numpy, since the help of every command is made from these classes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
 from functools import partial
 from inspect import Parameter, Signature
-from typing import Annotated, Any, Literal, dataclass_transform, get_type_hints
+from typing import Annotated, Any, Literal, dataclass_transform, get_args, get_type_hints
 
 import typer
 
+from supdocnade.checks import check_settings
+from supdocnade.errors import InvalidArgument
 from supdocnade.images.source import normalize_address
 
 
@@ -40,16 +44,17 @@ def option(default: Any, help: str, *flags: str, **more: Any) -> Any:
     return field(default=default, metadata={"declare": declare, "flags": flags})
 
 
-def setting_options(settings: type, *names: str) -> Any:
-    """Return a field that is one option for each setting with an `option`, or for those named."""
-    return field(metadata={"settings": settings, "names": names})
+def settings_of(known: type, *without: str) -> Any:
+    """Return a field for the settings of a class, without some, that --set gives by name."""
+    return field(metadata={"settings": known, "without": without})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Command:
     """Arguments and options of a command, which are fields of a subclass.
 
-    The function that does the work has the name of the command.
+    Fields by `setting` are given by --set NAME=VALUE. The function that does the work has the name
+    of the command.
     """
 
     def __init_subclass__(cls) -> None:
@@ -137,14 +142,11 @@ PHOTOS = (
 )
 
 
-def photos_argument() -> Any:
-    """Return the argument PHOTOS: one place."""
-    return argument("PHOTOS", PHOTOS, callback=normalize_address)
+class FromPhotos(Command):
+    """Arguments of commands that read classes and tags of photographs."""
 
-
-def classes_option() -> Any:
-    """Return the option --classes."""
-    return option(
+    photos: str = argument("PHOTOS", PHOTOS, callback=normalize_address)
+    classes: Literal["none", "top", "leaf"] | None = option(
         None,
         "Folders that are classes: none (learn tags alone), top (the first on a path) or leaf (the "
         "last); by default top, or none if all look like dates.",
@@ -156,30 +158,40 @@ FEATURES = (
     "the extra deep if it is installed, otherwise sift."
 )
 SEED = "Random seed; the same seed gives the same result."
+SKIP = "Skip photographs and lines of the metadata that cannot be read."
+FORCE = "Replace an existing model."
+RESUME = "Resume an interrupted run."
 
 
 def make_callback(declared: type[Command], run: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return the function from which Typer makes a command; it calls `run` with an instance."""
+    known = _known_settings(declared)
 
     def start(context: typer.Context, **values: Any) -> Any:
         sources = {name: context.get_parameter_source(name) for name in values}
+        chosen = parse_settings(values.pop("set", None) or (), known)
         values["given"] = frozenset(
             name for name, each in sources.items() if getattr(each, "name", "") == "COMMANDLINE"
-        )
+        ).union(chosen)
         options = {}
         for each in fields(declared):  # type: ignore[arg-type]
             if "settings" in each.metadata:
-                options[each.name] = {rule.name: values[rule.name] for rule in _settings(each)}
+                inner = {rule.name for rule in fields(each.metadata["settings"])}
+                options[each.name] = {name: chosen[name] for name in chosen if name in inner}
+            elif "limits" in each.metadata:
+                options[each.name] = chosen.get(each.name, each.default)
             else:
                 options[each.name] = values[each.name]
-        return run(declared(**options))
+        command = declared(**options)
+        try:
+            check_settings(command)
+        except InvalidArgument as error:
+            raise UsageError(f"--set {error}") from None
+        return run(command)
 
-    debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
     parameters = [
         Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context),
         *_parameters(declared),
-        # The program reads it before there are commands.
-        Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=debug),
     ]
     start.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     start.__doc__ = declared.__doc__
@@ -191,53 +203,84 @@ def _parameters(declared: type[Command]) -> Iterator[Parameter]:
     kinds = get_type_hints(declared)
     named = {each.name: each for each in fields(declared)}  # type: ignore[arg-type]
     names = [name for kind in declared.__mro__ for name in vars(kind).get("__annotations__", ())]
-    for name in dict.fromkeys(names):
+    for name in (name for name in dict.fromkeys(names) if name in named):
         each = named[name]
-        if "settings" in each.metadata:
-            yield from map(_setting_parameter, _settings(each))
-        elif "declare" in each.metadata:
+        if "declare" in each.metadata:
             flags = each.metadata.get("flags")
             given = () if flags is None else flags or (flag_of(name),)
-            yield _parameter(each, kinds[name], each.metadata["declare"](*given))
+            default = Parameter.empty if each.default is MISSING else each.default
+            yield _parameter(name, kinds[name], each.metadata["declare"](*given), default)
+    if known := _known_settings(declared):
+        declare = typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help=f"Change another setting: {', '.join(known)}.",
+        )
+        yield _parameter("set", list[str] | None, declare, None)
 
 
-def _settings(each: Field[Any]) -> list[Field[Any]]:
-    """Return the settings that are options by a field of `setting_options`."""
-    names = each.metadata["names"]
-    return [
-        rule
-        for rule in fields(each.metadata["settings"])
-        if (rule.name in names if names else rule.metadata.get("option"))
-    ]
-
-
-def _setting_parameter(rule: Field[Any]) -> Parameter:
-    """Return the parameter for a setting, with its default, its limits and its help."""
-    limits = rule.metadata["limits"]
-    least = limits.get("least", limits.get("above"))
-    help = rule.metadata["help"].split(". ")[0].rstrip(".") + "."
-    number = "NUMBER" if least is not None else None
-    declared = typer.Option(
-        rule.metadata["option"],
-        min=least,
-        max=limits.get("most"),
-        help=help,
-        metavar=number,
-    )
-    return _parameter(rule, rule.type, declared)
-
-
-def _parameter(each: Field[Any], kind: Any, declared: Any) -> Parameter:
-    default = Parameter.empty if each.default is MISSING else each.default
+def _parameter(name: str, kind: Any, declared: Any, default: Any) -> Parameter:
     annotation = Annotated[kind, declared]
-    return Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _known_settings(declared: type[Command]) -> dict[str, Field[Any]]:
+    """Return the settings of a command that --set gives, by name."""
+    found: dict[str, Field[Any]] = {}
+    for each in fields(declared):  # type: ignore[arg-type]
+        if "settings" in each.metadata:
+            inner, without = fields(each.metadata["settings"]), each.metadata["without"]
+            found |= {rule.name: rule for rule in inner if rule.name not in without}
+        elif "limits" in each.metadata:
+            found[each.name] = each
+    return found
+
+
+def parse_settings(given: Sequence[str], known: Mapping[str, Field[Any]]) -> dict[str, Any]:
+    """Return the values that --set gives, by name, or raise `UsageError`.
+
+    >>> from supdocnade.scene.settings import SceneSettings
+    >>> known = {each.name: each for each in fields(SceneSettings)}
+    >>> parse_settings(["grid=3,3", "mirror=true", "features=sift", "damping=none"], known)
+    {'grid': (3, 3), 'mirror': True, 'features': 'sift', 'damping': None}
+    """
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise UsageError(f"--set must be NAME=VALUE, got {text!r}.")
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+            raise UsageError(f"--set {name}: there is no such setting; {hint}")
+        found[name] = _parse_value(name, value.strip(), known[name].type)
+    return found
+
+
+def _parse_value(name: str, text: str, kind: Any) -> Any:
+    kinds = {kind, *get_args(kind)}
+    if text.lower() == "none" and type(None) in kinds:
+        return None
+    if str in kinds:
+        return text
+    named = {"true": True, "false": False}
+    if text.lower() in named:
+        return named[text.lower()]
+    if kind is bool:
+        raise UsageError(f"--set {name} must be true or false, got {text}.")
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, int | float | list | tuple) else text
 
 
 def flag_of(name: str) -> str:
     """Return the option with a name.
 
-    >>> flag_of("write_xmp")
-    '--write-xmp'
+    >>> flag_of("min_probability")
+    '--min-probability'
     """
     return f"--{name.replace('_', '-')}"
 
@@ -246,14 +289,3 @@ def check_formats(*, json: bool, csv: bool) -> None:
     """Raise if results are wanted in two formats."""
     if json and csv:
         raise UsageError("--json and --csv must not both be given.")
-
-
-def check_together(
-    options: Command, name: str, needing: Sequence[str] = (), excluded: Sequence[str] = ()
-) -> None:
-    """Raise `UsageError` for other options that need an option, or that it excludes."""
-    is_given = getattr(options, name) not in (None, False)
-    for other in excluded if is_given else needing:
-        if getattr(options, other) not in (None, False):
-            relation = "must not be given with" if is_given else "needs"
-            raise UsageError(f"{flag_of(other)} {relation} {flag_of(name)}.")

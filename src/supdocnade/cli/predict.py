@@ -3,15 +3,10 @@
 import hashlib
 import json
 import os
-import queue
-import stat
 import sys
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from io import RawIOBase
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +24,8 @@ from supdocnade.cli.formats import (
     format_text,
     print_passed_over,
 )
-from supdocnade.cli.model_commands import Predict
+from supdocnade.cli.model_commands import Predict, Tag
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
-from supdocnade.cli.xmp import (
-    Sidecars,
-    check_local_files,
-    open_sidecars,
-    undo_all,
-    write_sidecar,
-)
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.reading import SkippedImage, image_name
@@ -45,136 +33,96 @@ from supdocnade.images.source import Source, normalize_address
 from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.persistence import load_scene
-from supdocnade.scene.prediction import PREDICTING, FittedScene, iter_predictions
+from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
 from supdocnade.storage import read_file, write_atomically
 from supdocnade.text import clean_name
 from supdocnade.unfinished import ShardParts, digest
-
-MAX_LINES = 1000
-"""Maximum number of lines per batch, and of lines read ahead."""
-
-_CHUNK = 1 << 16
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 _ERROR = b'{"error": '
 """Beginning of the line of a photograph that could not be read."""
 
-LineQueue = queue.Queue[bytes | OSError | None]
-
 
 def predict(options: Predict) -> int:
-    """Print or write predictions, or undo what was written. Return 1 if something failed."""
-    quiet = options.quiet
-    if options.undo is not None:
-        return 1 if undo_all(options.undo, dry_run=options.dry_run, quiet=quiet) else 0
+    """Print or write predictions. Return 1 if something failed."""
+    fitted, run, sources = open_photographs(options)
+    if options.output is not None:
+        return predict_to_folder(fitted, sources, run, options.output, options)
+    if options.csv:
+        print_line(CSV_HEADER)
+    format_line = format_csv if options.csv else format_text
+
+    def show(prediction: Prediction) -> None:
+        row = prediction.to_dict(options.top)
+        if options.json:
+            print_json(row)
+        else:
+            print_line(format_line(row))
+
+    return predict_all(fitted, run, sources, show, quiet=options.quiet)
+
+
+def open_photographs(options: Predict | Tag) -> tuple[FittedScene, RunOptions, list[Source]]:
+    """Return the model, how to run it, and the photographs that were named."""
     images = [normalize_address(image) for image in options.images or ()]
     named = [] if options.files_from is None else read_paths(options.files_from)
     assert options.model is not None, "checked"
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
     fitted, _ = load_scene(options.model)
-    run = RunOptions(
-        n_jobs=options.jobs, device=options.device, on_error="skip", cluster=options.cluster
-    )
-    batches = expand_batches(images, named)
-    if options.output is not None:
-        files = (options.output, options.top, options.shard_size)
-        return predict_to_folder(fitted, batches, run, *files, quiet=quiet)
-    sidecars = open_sidecars(fitted, images, options) if options.write_xmp else None
-    if options.csv:
-        print_line(CSV_HEADER)
-    if not quiet:
+    if not options.quiet and getattr(options, "output", None) is None:
         print_passed_over(images)
-    try:
-        return predict_all(fitted, run, batches, sidecars, options)
-    finally:  # Also after Ctrl-C: the summary names the record.
-        if sidecars is not None and not quiet:
-            print_message(sidecars.summary())
-
-
-def expand_batches(
-    images: Sequence[str], named: Iterable[Sequence[str]]
-) -> Iterable[Sequence[Source]]:
-    """Return batches of photographs: those on the command line, then those of --files-from.
-
-    Parameters
-    ----------
-    named : batches of names, of files of all kinds if `find` lists them: only folders among them
-        are expanded. The result is a list if this is one.
-    """
-    listed = (expand_folders(batch, with_files=False) for batch in named)
-    batches = chain([expand_folders(images)], listed)
-    return list(batches) if isinstance(named, list) else batches
+    # If `find` lists files of all kinds, only folders among them are expanded.
+    sources = [*expand_folders(images), *expand_folders(named, with_files=False)]
+    if not sources:
+        raise InvalidArgument("no photographs were named, and the folders contain none.")
+    run = RunOptions(n_jobs=options.jobs, device=options.device, on_error="skip")
+    return fitted, run, sources
 
 
 def predict_all(
     fitted: FittedScene,
     run: RunOptions,
-    batches: Iterable[Sequence[Source]],
-    sidecars: Sidecars | None,
-    options: Predict,
+    sources: Sequence[Source],
+    give: Callable[[Prediction], str | None],
+    *,
+    quiet: bool,
 ) -> int:
-    """Print a line for each photograph; return 1 if something failed.
+    """Give each prediction to a function as soon as it is known; return 1 if something failed.
 
     Parameters
     ----------
-    batches : a list, or an iterator of unknown length, from which a batch is taken only after the
-        predictions of the previous one.
+    give : returns a sentence if it failed.
     """
-    format_line = format_csv if options.csv else format_text
-    top, quiet, total = options.top, options.quiet, None
-    if isinstance(batches, list):
-        batches = [[source for batch in batches for source in batch]]
-        total = len(batches[0])
-    if sidecars is not None:
-        batches = map(check_local_files, batches)
-    done, code = 0, 0
+    code = 0
     # Results on a terminal are progress enough.
     with (
         ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress,
         print_warnings(quiet=quiet),
     ):
-        for result in chain.from_iterable(iter_predictions(fitted, b, run) for b in batches):
-            if isinstance(result, SkippedImage):
-                failure: str | None = result.reason
-            else:
-                row = result.to_dict(top)
-                if options.json:
-                    print_json(row)
-                else:
-                    print_line(format_line(row))
-                failure = None if sidecars is None else write_sidecar(sidecars, result, top)
+        for done, result in enumerate(iter_predictions(fitted, sources, run), start=1):
+            failure = result.reason if isinstance(result, SkippedImage) else give(result)
             if failure is not None:
                 print_message(f"error: {failure}")
                 code = 1
-            done += 1
-            progress(PREDICTING, done, total)
-        if done:
-            progress(PREDICTING, done, done)
-    if not done:
-        raise InvalidArgument("no photographs were named, and the folders contain none.")
+            progress(PREDICTING, done, len(sources))
     return code
 
 
 def predict_to_folder(
     fitted: FittedScene,
-    photos: Iterable[Sequence[Source]],
-    options: RunOptions,
+    sources: Sequence[Source],
+    run: RunOptions,
     output: Path,
-    top: int | None,
-    shard_size: int,
-    *,
-    quiet: bool,
+    options: Predict,
 ) -> int:
     """Write predictions to files; return the exit code."""
-    sources = list(chain.from_iterable(photos))
-    if not sources:
-        raise InvalidArgument("no photographs were named, and the folders contain none.")
     explain_resuming(SAME_COMMAND)
+    quiet = options.quiet
     bars = ProgressBars(quiet=quiet, stage_lines=False)
     with bars as progress, print_warnings(quiet=quiet):
-        options = replace(options, progress=progress)
-        reasons = write_predictions(fitted, sources, output, options, top, shard_size)
+        run = replace(run, progress=progress, cluster=options.cluster)
+        reasons = write_predictions(fitted, sources, output, run, options.top, options.shard_size)
     for reason in reasons:
         print_message(f"error: {reason}")
     if not quiet:
@@ -261,79 +209,16 @@ def _checksum(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def read_paths(files_from: str) -> list[list[str]] | Iterator[list[str]]:
+def read_paths(files_from: str) -> list[str]:
     """Return the paths in a file, one per line, in the encoding of the file system.
 
-    The result is one batch in a list for a regular file, and an iterator over batches for a pipe.
-
-    `files_from` is the name of a file or a pipe, or "-" for standard input.
+    `files_from` is the name of a file, or "-" for standard input.
     """
     try:
-        if files_from == "-":
-            if sys.stdin is None:
-                raise StorageError("- cannot be read: standard input is closed.")
-            # Unbuffered: a thread waiting in a buffered file would hold its lock and keep the
-            # program from ending.
-            file = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (closed after reading)
-        else:
-            file = open(files_from, "rb", buffering=0)  # noqa: SIM115
-        batches = _stream_paths(files_from, file)
-        is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        if files_from == "-" and sys.stdin is None:
+            raise StorageError("- cannot be read: standard input is closed.")
+        with open(0 if files_from == "-" else files_from, "rb", closefd=files_from != "-") as file:
+            lines = [line.strip(b"\r\n") for line in file]
     except OSError as error:
         raise StorageError(f"{files_from} cannot be read: {error.strerror}.") from error
-    return [[path for batch in batches for path in batch]] if is_regular else batches
-
-
-def _stream_paths(files_from: str, file: RawIOBase) -> Iterator[list[str]]:
-    try:
-        for batch in stream_lines(file):
-            yield [normalize_address(os.fsdecode(line)) for line in batch]
-    except OSError as error:
-        raise StorageError(f"{files_from} cannot be read: {error.strerror}.") from error
-
-
-def stream_lines(file: RawIOBase, max_lines: int = MAX_LINES) -> Iterator[list[bytes]]:
-    """Yield the lines of a pipe in batches of those available; wait only if there is none.
-
-    So a program that writes one line and waits for its result gets it, and many lines come in
-    large batches. Empty lines are skipped.
-
-    Parameters
-    ----------
-    file : read by a separate thread, which closes it at its end.
-    max_lines : maximum number of lines per batch.
-    """
-    lines: LineQueue = queue.Queue(max_lines)
-    threading.Thread(target=_enqueue_lines, args=(file, lines), daemon=True).start()
-    while True:
-        items = [lines.get()]
-        while len(items) < max_lines and not lines.empty():
-            items.append(lines.get())
-        batch = [item for item in items if isinstance(item, bytes)]
-        if batch:
-            yield batch
-        if isinstance(items[-1], OSError):
-            raise items[-1]
-        if items[-1] is None:
-            return
-
-
-def _enqueue_lines(file: RawIOBase, output: LineQueue) -> None:
-    """Put the lines of a file into a queue, and finally None or an error."""
-
-    def put(line: bytes) -> None:
-        if line.strip():
-            output.put(line.rstrip(b"\r"))
-
-    rest = b""
-    try:
-        with file:
-            while chunk := file.read(_CHUNK):
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    put(line)
-    except OSError as error:
-        output.put(error)
-        return
-    put(rest)
-    output.put(None)
+    return [normalize_address(os.fsdecode(line)) for line in lines if line.strip()]

@@ -44,7 +44,7 @@ def topics(options: Topics) -> None:
     """Learn topics, or print those of other texts."""
     if options.output is None:
         assert options.predict is not None, "checked"
-        print_topics(options.predict, options.corpus, options.text_field, options.json)
+        print_topics(options.predict, options.corpus, parse_fields(options.fields)[0], options.json)
         return
     model = learn_topics(options, options.output)
     if options.json:
@@ -63,8 +63,18 @@ def parse_frequency(text: str) -> int | float:
         return float(text) if "." in text else int(text)
     except ValueError:
         raise UsageError(
-            f"--min-df and --max-df must be a whole number or a share like 0.5, got {text}."
+            f"--set min_df and max_df must be a whole number or a share like 0.5, got {text}."
         ) from None
+
+
+def parse_fields(given: str | None) -> tuple[str, str | None]:
+    """Return the fields of text and label.
+
+    >>> parse_fields(None), parse_fields("body"), parse_fields("body, section")
+    (('text', None), ('body', None), ('body', 'section'))
+    """
+    text, _, label = (given or "").partition(",")
+    return text.strip() or "text", label.strip() or None
 
 
 def read_stop_words(given: str) -> str | list[str] | None:
@@ -100,7 +110,7 @@ def learn_topics(options: Topics, output: Path) -> TextModel:
             )
         if options.resume and not is_interrupted:
             raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
-        texts = read_documents(corpus, options.text_field, options.label_field, quiet)
+        texts = read_documents(corpus, *parse_fields(options.fields), quiet)
         partial.write_plan({})
         checkpoint = partial.folder / "checkpoint"
         again = shlex.join(["supdocnade", "topics", os.fspath(corpus), "-o", os.fspath(output)])
@@ -153,7 +163,7 @@ def _learn(
         with_classes=options.labels,
         n_topics=options.n_topics,
         learning_rate=options.learning_rate,
-        max_epochs=options.epochs,
+        max_epochs=options.max_epochs,
         random_state=options.seed,
         options=run,
     )

@@ -1,9 +1,9 @@
 """`supdocnade train`: learn a model from photographs or from a corpus."""
 
+import json
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +60,22 @@ OF_RUN = (*FILES, "classes")
 PARAMETERS = {"random_state": "seed", "on_error": "skip_unreadable"}
 """Settings of `SceneModel` that are options with another name."""
 
+FLAGS = {"features": "--features", "n_topics": "--topics", "n_words": "--words"}
+"""Settings of `SceneModel` that have an option; --set gives the others."""
+
 
 def train(options: Train) -> None:
     """Train a model, write it, and print what it learned."""
     with training_processes() as first:
         if not first:
             return
-        model, seconds = train_model(options)
+        try:
+            model, seconds = train_model(options)
+        except InvalidArgument as error:
+            name, _, rest = str(error).partition(" must ")
+            if name not in _settings(options):
+                raise
+            raise InvalidArgument(f"{_option(name)} must {rest}") from error
     if options.json:
         print_json(model_to_dict(model, options.output, seconds))
     elif not options.quiet:
@@ -75,6 +84,8 @@ def train(options: Train) -> None:
 
 def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
     """Train a model and write it; return it with the seconds of each stage."""
+    if options.add is None and not is_corpus(Path(options.photos)):
+        SceneSettings(**_values(options)).check()  # Before photographs are looked for.
     check_target(options.output, force=options.force)
     partial = PartialFolder(options.output, "train")
     with partial.lock():
@@ -87,7 +98,7 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
             if words_of is None:
                 if settings["features"] not in ("sift", *list_networks()):
                     find_network(settings["features"])  # Raises.
-                line = describe_features(settings["features"], settings["n_sift_words"])
+                line = describe_features(settings["features"], settings.get("n_sift_words"))
             print_message(line)
             for note in (*describe_records(records, extends=extends), *notes):
                 print_message(f"note: {note}")
@@ -176,11 +187,8 @@ def _train_resumably(
         if _keep_work(partial) and options.resume and "checkpoint" in str(error):
             raise StorageError(f"{error} Start again with --restart.") from error
         raise
-    except Exception as error:
+    except Exception:
         _keep_work(partial)
-        name, _, rest = str(error).partition(" must ")
-        if isinstance(error, InvalidArgument) and name in _settings(options):
-            raise InvalidArgument(f"{_option(name)} must {rest}") from error
         raise
 
 
@@ -197,11 +205,16 @@ def _keep_work(partial: PartialFolder) -> bool:
     return useful
 
 
+def _values(options: Train) -> dict[str, Any]:
+    """Return the `SceneSettings` that options give."""
+    chosen = {"n_topics": options.n_topics, "n_words": options.n_words, **options.settings}
+    return {"features": resolve_features(options.features), **chosen}
+
+
 def _settings(options: Train) -> dict[str, Any]:
     """Return the settings of `SceneModel` that options give."""
     return {
-        "features": resolve_features(options.features),
-        **options.settings,
+        **_values(options),
         "random_state": options.seed,
         "on_error": "skip" if options.skip_unreadable else "raise",
     }
@@ -218,11 +231,12 @@ def _explicit_settings(options: Train) -> dict[str, Any]:
 def _option(setting: str) -> str:
     """Return the option of the command that gives a setting.
 
-    >>> _option("n_sift_words"), _option("random_state")
-    ('--sift-words', '--seed')
+    >>> _option("n_words"), _option("random_state"), _option("mirror")
+    ('--words', '--seed', '--set mirror')
     """
-    rules = {each.name: each.metadata["option"] for each in fields(SceneSettings)}
-    return rules.get(setting, "").partition("/")[0] or flag_of(PARAMETERS.get(setting, setting))
+    if setting in (*PARAMETERS, *FILES):
+        return flag_of(PARAMETERS.get(setting, setting))
+    return FLAGS.get(setting, f"--set {setting}")
 
 
 def _train(
@@ -347,6 +361,7 @@ def _resumed_settings(options: Train, before: dict[str, Any]) -> dict[str, Any]:
     All other settings determine the model, so they must not change.
     """
     explicit = {**_explicit_settings(options), **_of_run(options)}
+    explicit = json.loads(json.dumps(explicit))  # With lists for tuples.
     on_error = explicit.pop("on_error", before["on_error"])
     for name in sorted(explicit):
         if name not in before or before[name] != explicit[name]:
@@ -363,7 +378,7 @@ def _resume_command(options: Train) -> str:
     if options.force:
         parts.append("--force")
     if options.cache is not None:
-        parts += ["--cache", os.fspath(options.cache)]
+        parts += ["--set", f"cache={options.cache}"]
     return shlex.join([*parts, "--resume"])
 
 
@@ -400,7 +415,7 @@ def print_summary(model: SceneModel, output: Path) -> None:
     if rare := _rare_tags(model):
         print_line(
             f"{format_count(len(rare), 'tag')} not learned: on fewer than "
-            f"{fitted.settings.min_tag_count} photographs (see --min-tag-count)"
+            f"{fitted.settings.min_tag_count} photographs (see --set min_tag_count)"
         )
     print_line(format_held_out(fitted))
     print_line(f"model written to {output}")

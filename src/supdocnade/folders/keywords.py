@@ -2,7 +2,7 @@
 
 The keywords of a photograph `a.jpg` are those of the first that has any: the XMP sidecar
 `a.jpg.xmp` (darktable, digiKam), the sidecar `a.xmp` (Lightroom), the XMP packet inside the file,
-the IPTC record inside the file. Keywords that `predict --write-xmp` wrote are left out.
+the IPTC record inside the file. Keywords that `supdocnade tag` wrote are left out.
 """
 
 import os

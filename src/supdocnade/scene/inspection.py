@@ -186,7 +186,7 @@ def describe_rare_tags(counts: Mapping[str, int], min_count: int, limit: int = L
     number = "a tag" if len(rare) == 1 else f"{len(rare)} tags"
     return (
         f"{number} on fewer than {min_count} photographs, too few to be learned "
-        f"(--min-tag-count): {list_some(rare, limit)}."
+        f"(--set min_tag_count): {list_some(rare, limit)}."
     )
 
 

@@ -41,13 +41,12 @@ class SceneSettings:
     """Settings of a scene model; `check` validates them.
 
     A field is an argument of `SceneModel`, with its documentation, and an entry of a stored model.
-    With an `option`, it is also an option of `supdocnade train`.
+    `supdocnade train --set NAME=VALUE` changes one.
     """
 
     n_topics: int | None = setting(
         None,
         "Number of topics; by default 200, or 512 with a network.",
-        option="--topics",
         least=1,
     )
     classifier: Literal["auto", "svm", "softmax"] = setting(
@@ -55,7 +54,6 @@ class SceneSettings:
         "The paper's SVM on topics, the softmax of the model, or the better one. It is chosen on "
         "the held-out photographs. With more than 12,900 labelled photographs the kernel of "
         "the SVM is approximated, to bound its memory.",
-        option="--classifier",
     )
     _: KW_ONLY
     features: str = setting(
@@ -68,7 +66,6 @@ class SceneSettings:
         None,
         "Number of visual words; by default 500, or 1000 with a network, and fewer for few "
         "photographs. Those with fewer different patches than that have a quarter of their number.",
-        option="--words",
         least=2,
     )
     n_nearest: int | None = setting(
@@ -80,7 +77,6 @@ class SceneSettings:
         None,
         "Number of SIFT words beside those of a network; by default 200, 0 for none. There are "
         "fewer if the photographs have few patches.",
-        option="--sift-words",
         least=0,
     )
     grid: Any = setting(
@@ -105,11 +101,8 @@ class SceneSettings:
         None,
         "Also use the words of mirror images; only with sift, where it is the default. A "
         "photograph has these words in training and prediction.",
-        option="--mirror/--no-mirror",
     )
-    min_tag_count: int = setting(
-        3, "Ignore tags of fewer photographs.", option="--min-tag-count", least=1
-    )
+    min_tag_count: int = setting(3, "Ignore tags of fewer photographs.", least=1)
     generative_weight: float = same_setting(TrainerConfig, "generative_weight", 1e-2)
     annotation_output: str | None = setting(
         None,
@@ -123,10 +116,8 @@ class SceneSettings:
         "outputs.",
         least=0,
     )
-    learning_rate: float = setting(
-        3e-4, "Learning rate of the topic model.", option="--learning-rate", above=0
-    )
-    max_epochs: int = setting(40, "Maximum number of epochs.", option="--epochs", least=1)
+    learning_rate: float = setting(3e-4, "Learning rate of the topic model.", above=0)
+    max_epochs: int = setting(40, "Maximum number of epochs.", least=1)
     batch_size: int | None = setting(
         None, "Photographs per update; by default a twelfth of them, within 4 to 64.", least=1
     )

@@ -153,7 +153,7 @@ def _for_each(
                 raise ApiError(
                     "too_many_pixels",
                     f"{name} has {width} × {height} pixels; this server takes "
-                    f"{max_pixels / 1e6:g} megapixels (--max-megapixels).",
+                    f"{max_pixels / 1e6:g} megapixels (--set max_megapixels).",
                     file=name,
                 )
             with image_errors(name):

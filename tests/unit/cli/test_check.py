@@ -28,7 +28,7 @@ def photos(tmp_path, monkeypatch):
 
 
 def test_every_problem_is_found(photos):
-    found = check_folder(photos, min_tag_count=3, jobs=1)
+    found = check_folder(photos, jobs=1)
     name = f"{photos}/building/{{}}".format
     assert found["n_images"] == 11
     assert found["n_unlabelled"] == 1
@@ -83,7 +83,7 @@ def test_all_wrong_lines_of_the_metadata_are_listed(photos):
     lines += ['{"file_name": "building/000.png"}', '{"file_name": "../x.png"}']
     lines += [f'{{"file_name": "building/gone{i}.png"}}' for i in range(20)]
     (photos / "metadata.jsonl").write_text("\n".join(lines))
-    found = check_folder(photos, min_tag_count=3, jobs=1)
+    found = check_folder(photos, jobs=1)
     assert found["tags"] == {"wall": 1}
     wrong = found["invalid_lines"]
     assert len(wrong) == 23

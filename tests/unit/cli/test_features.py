@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime")
 
 from tests import networks
 
-DESCRIBED = ("--side", "8", "--mean", "127", "--scale", "128")
+DESCRIBED = ("--set", "side=8", "--set", "mean=127", "--set", "scale=128")
 SIFT = {"side": None, "maps": None, "bytes": None}
 
 
@@ -51,7 +51,8 @@ def test_networks_are_imported_listed_and_removed(path):
 
 
 def test_options_describe_a_network(path, library):
-    options = ("--mean", "1,2,3", "--color-order", "bgr", "--licence", "MIT", "--name", "mine")
+    given = ("mean=1,2,3", "color_order=bgr", "licence=MIT", "name=mine")
+    options = [part for text in given for part in ("--set", text)]
     done = supdocnade("features", "--import", bare(path), *DESCRIBED, *options, "--json")
     assert done.code == 0, done.err
     (row,) = done.objects
@@ -65,10 +66,10 @@ def test_options_describe_a_network(path, library):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (DESCRIBED, r"given.json describes the network; options must not do so, too."),
+        (DESCRIBED, r"given.json describes the network; --set must not do so, too."),
         (("--remove", "tiny"), "--import and --remove must not both be given."),
-        (("--mean", "1,2"), "--mean must be one number or three with commas, got '1,2'."),
-        (("--scale", "high"), "--scale must be one number or three with commas, got 'high'."),
+        (("--set", "side=0"), "--set side must be a whole number of at least 1, got 0."),
+        (("--set", "sides=8"), "--set sides: there is no such setting; did you mean side?"),
     ],
 )
 def test_conflicting_options_are_named(path, arguments, message):
@@ -100,6 +101,13 @@ def test_an_import_that_ctrl_c_ends_is_not_an_error_of_a_network(path, library, 
 
 
 def test_a_missing_description_is_named(path):
-    done = supdocnade("features", "--import", bare(path), "--side", "8")
+    done = supdocnade("features", "--import", bare(path), "--set", "side=8")
     assert done.code == 2
-    assert "given.json, so the network needs --mean, --scale." in done.err
+    assert "given.json, so the network needs --set mean=…, --set scale=…." in done.err
+
+
+@pytest.mark.parametrize("given", ["mean=1,2", "scale=high", "scale=0", "outputs=a,a"])
+def test_settings_of_networks_are_checked_as_those_in_a_file(path, given):
+    done = supdocnade("features", "--import", bare(path), *DESCRIBED, "--set", given)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"error: {given.partition('=')[0]} must be ")

@@ -3,8 +3,10 @@ import sys
 
 import pytest
 from tests.commands import HELP, help_texts, supdocnade
+from typer.main import get_command
 
 from supdocnade import __version__
+from supdocnade.cli.main import app
 from supdocnade.errors import StorageError
 
 READ = "supdocnade.cli.about_model.load_scene"
@@ -13,6 +15,16 @@ READ = "supdocnade.cli.about_model.load_scene"
 def test_help_is_as_recorded():
     """After a change of commands, write the file again: `python -m tests.commands`."""
     assert help_texts().split() == HELP.read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [("train", 18), ("predict", 12), ("serve", 12), ("topics", 12), ("features", 8)],
+)
+def test_commands_have_few_options(command, most):
+    parameters = get_command(app).commands[command].params
+    n_options = sum(each.param_type_name == "option" for each in parameters)
+    assert n_options + 1 <= most  # With --help.
 
 
 def test_without_a_command_there_is_help():
@@ -30,13 +42,17 @@ def test_without_a_command_there_is_help():
         ["nope"],
         ["train"],
         ["train", "photos", "-o", "m", "--topics", "many"],
-        ["train", "photos", "-o", "m", "--classifier", "forest"],
         ["predict", "model"],
         ["predict", "model", "a.jpg", "--json", "--csv"],
         ["predict", "model", "a.jpg", "--dry-run"],
+        ["train", "photos", "-o", "m", "--set", "n_topic=9"],
+        ["train", "photos", "-o", "m", "--set", "mirror"],
+        ["topics", "texts", "-o", "m", "--set", "labels=maybe"],
+        ["topics", "texts", "-o", "m", "--set", "held_out=2"],
+        ["serve", "m", "--set", "max_images=0"],
         ["predict", "model", "photos", "-o", "out.csv"],
         ["explain", "model", "a.jpg", "--label", "a", "--tag", "b"],
-        ["features", "--side", "224"],
+        ["features", "--set", "side=224"],
         ["features", "--import", "none.onnx"],
         ["demo", "--jobs", "0"],
     ],

@@ -57,9 +57,9 @@ def test_missing_extra_is_message(monkeypatch, tmp_path):
     ("option", "value", "message"),
     [
         ("--port", "70000", "--port"),
-        ("--timeout", "0", "--timeout"),
-        ("--max-megabytes", "inf", "--max-megabytes"),
-        ("--max-megapixels", "inf", "--max-megapixels"),
+        ("--set", "timeout=0", "--set timeout must be a finite number at least 0.1, got 0"),
+        ("--set", "max_megabytes=inf", "--set max_megabytes must be"),
+        ("--set", "max_megapixels=1e9", "--set max_megapixels must be"),
         ("--token", "a b", "token"),
     ],
 )

@@ -1,10 +1,43 @@
 from collections import Counter
 from pathlib import Path
 
+import pytest
+from tests.commands import SMALL, draw, supdocnade
 from tests.scene_model import columns, scenes, small_model
 
 from supdocnade.cli.train import describe_records, model_to_dict, print_summary
 from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.scene.persistence import load_scene
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("max_epochs=0", "--set max_epochs must be a whole number of at least 1, got 0."),
+        ("learning_rate=fast", "--set learning_rate must be a finite number above 0, got 'fast'."),
+        ("classifier=forest", "--set classifier must be one of 'auto', 'softmax', 'svm', got"),
+        ("mirror=1", "--set mirror must be True or False, got 1."),
+        ("grids=1", "--set grids: there is no such setting; did you mean grid?"),
+    ],
+)
+def test_settings_are_checked_before_photographs_are_looked_for(tmp_path, given, message):
+    done = supdocnade("train", tmp_path / "none", "-o", tmp_path / "m", "--set", given)
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_setting_of_several_numbers_is_kept_when_a_run_is_resumed(tmp_path):
+    photos = draw(tmp_path / "photos")
+    small = (*SMALL, "--set", "grid=3,1")
+    (tmp_path / "photos/coast/bad.jpg").write_bytes(b"no image")
+    stopped = supdocnade("train", photos, "-o", tmp_path / "m", *small)
+    assert "then continue with" in stopped.err
+    again = ("train", photos, "-o", tmp_path / "m", "--resume", "--skip-unreadable")
+    odd = supdocnade(*again, "--set", "grid=1,3")
+    assert "--set grid must be as in the run to resume, [3, 1], got [1, 3]" in odd.err
+    assert supdocnade(*again, "--set", "grid=3,1").code == 0
+    assert load_scene(tmp_path / "m")[0].settings.grid == (3, 1)
 
 
 def test_the_one_class_of_added_photographs_is_not_unusual():

@@ -105,7 +105,7 @@ def test_small_classes_rare_tags_and_similar_names_are_described():
         "classes of fewer than 5 photographs, too few to hold any out: buiding (2), sky (1)."
     )
     assert describe_rare_tags(counts, 3, limit=1) == (
-        "2 tags on fewer than 3 photographs, too few to be learned (--min-tag-count): "
+        "2 tags on fewer than 3 photographs, too few to be learned (--set min_tag_count): "
         "buiding and 1 more."
     )
     similar = "tags that look alike: building (30) and buiding (2)."

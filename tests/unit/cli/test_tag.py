@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from tests.textures import iptc_segment, plain_packet, stripes
 
-from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
+from supdocnade.cli.tag import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import StorageError
 from supdocnade.folders.xmp_packet import add_keywords, read_keywords
 from supdocnade.scene.prediction import Prediction
@@ -57,13 +57,12 @@ def test_the_label_is_a_keyword_on_request_unless_unsure():
     assert labelled.keywords_of(prediction("a.jpg", unsure=True)) == ["sea", "sky"]
     unlike = replace(prediction("a.jpg"), unfamiliar=True)
     assert labelled.keywords_of(unlike) == []
-    assert Sidecars().keywords_of(prediction("a.jpg"), 1) == ["sea"]
 
 
 def test_photographs_unlike_those_of_training_get_no_sidecar(tmp_path):
     sidecars, path = Sidecars(), tmp_path / "a.jpg"
     Image.fromarray(stripes(0)).save(path)
-    assert sidecars.write(replace(prediction(str(path)), unfamiliar=True)) == ""
+    assert sidecars.write(replace(prediction(str(path)), unfamiliar=True)) is None
     assert list(tmp_path.iterdir()) == [path]
     unlike = "none for 1 photograph unlike the training photographs"
     assert sidecars.summary() == f"wrote 0 sidecars, {unlike}"
@@ -76,8 +75,8 @@ def test_keywords_that_the_photograph_has_elsewhere_are_not_written(tmp_path):
     stem.write_bytes(plain_packet("SEA"))
     before = [photo.read_bytes(), stem.read_bytes()]
     given = prediction(photo, tags=("sea", "sky", "sand"))
-    assert Sidecars().write(given) == ""
-    assert Sidecars(by_stem=True).write(given) == ""
+    assert Sidecars().write(given) is None
+    assert Sidecars(by_stem=True).write(given) is None
     assert not full.exists()
     Sidecars().write(prediction(photo, tags=("sea", "ship", "sky")))
     assert read_keywords(full.read_bytes()) == ["ship"]
@@ -88,8 +87,10 @@ def test_keywords_that_the_photograph_has_elsewhere_are_not_written(tmp_path):
 
 
 def test_nothing_is_written_without_keywords_or_in_a_dry_run(tmp_path):
-    assert Sidecars().write(prediction(tmp_path / "a.jpg", tags=())) == ""
-    assert "would write" in Sidecars(dry_run=True).write(prediction(tmp_path / "a.jpg"))
+    assert Sidecars().write(prediction(tmp_path / "a.jpg", tags=())) is None
+    dry = Sidecars(dry_run=True)
+    assert dry.write(prediction(tmp_path / "a.jpg"))["keywords"] == ["sea", "sky"]
+    assert dry.summary() == "would write 1 sidecar"
     assert not list(tmp_path.iterdir())
 
 

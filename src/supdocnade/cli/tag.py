@@ -1,7 +1,4 @@
-"""Keywords in XMP sidecar files; photographs themselves are never written.
-
-A record lists what was written, so that it can be removed again.
-"""
+"""`supdocnade tag`: write keywords to XMP sidecars, and undo it; photographs are never written."""
 
 import json
 import os
@@ -12,9 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from supdocnade.cli.console import print_line, print_message
+from supdocnade.cli.console import print_json, print_line, print_message
 from supdocnade.cli.formats import format_count
-from supdocnade.cli.model_commands import Predict
+from supdocnade.cli.model_commands import Tag
+from supdocnade.cli.predict import open_photographs, predict_all
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.folders.keywords import read_all_keywords
 from supdocnade.folders.photo_sources import kind_of_place
@@ -30,7 +28,38 @@ from supdocnade.images.source import Source, is_local_file, source_name
 from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.prediction import FittedScene, Prediction
 from supdocnade.storage import write_atomically
-from supdocnade.text import line_error, read_lines
+from supdocnade.text import clean_name, line_error, read_lines
+
+
+def tag(options: Tag) -> int:
+    """Write the keywords of photographs, or undo what was written; return 1 if something failed."""
+    if options.undo is not None:
+        return 1 if undo_all(options.undo, dry_run=options.dry_run, quiet=options.quiet) else 0
+    check_local_files(options.images or ())
+    fitted, run, sources = open_photographs(options)
+    check_local_files(sources)
+    sidecars = open_sidecars(fitted, options)
+
+    def write(prediction: Prediction) -> str | None:
+        try:
+            line = sidecars.write(prediction)
+        except UnwritableRecord:
+            raise
+        except StorageError as error:
+            return str(error)
+        if line is not None and options.json:
+            print_json(line)
+        elif line is not None and not options.quiet:
+            verb = "would write" if options.dry_run else "wrote"
+            path = sidecars.path_of(prediction.name)
+            print_line(clean_name(f"{verb} {path}: {', '.join(line['keywords'])}"))
+        return None
+
+    try:
+        return predict_all(fitted, run, sources, write, quiet=options.quiet)
+    finally:  # Also after Ctrl-C: the summary names the record.
+        if not options.quiet:
+            print_message(sidecars.summary())
 
 
 class Sidecars:
@@ -74,13 +103,13 @@ class Sidecars:
         path = Path(photograph)
         return path.with_suffix(".xmp") if self.by_stem else path.with_name(f"{path.name}.xmp")
 
-    def keywords_of(self, prediction: Prediction, top: int | None = None) -> list[str]:
+    def keywords_of(self, prediction: Prediction) -> list[str]:
         """Return the keywords for a prediction: its tags that are probable enough, best first."""
         if prediction.unfamiliar:
             return []
         keywords = [
             self.spellings.get(tag, tag)
-            for tag, probability in prediction.ranked_tags[:top]
+            for tag, probability in prediction.ranked_tags
             if probability >= self.thresholds.get(tag, self.min_probability)
         ]
         sure = not prediction.unsure and (prediction.probability or 0.0) >= self.min_probability
@@ -88,8 +117,10 @@ class Sidecars:
             keywords = [prediction.label, *keywords]
         return exclude_tags(keywords)
 
-    def write(self, prediction: Prediction, top: int | None = None) -> str:
-        """Add keywords to the sidecar of a photograph; return a message, "" if nothing changes.
+    def write(self, prediction: Prediction) -> dict[str, Any] | None:
+        """Add keywords to the sidecar of a photograph; return the line of the record, or None.
+
+        It is None if nothing changes.
 
         Keywords that someone gave the photograph elsewhere, in the file or in its other sidecar,
         are not added.
@@ -99,7 +130,7 @@ class Sidecars:
         StorageError : the sidecar also belongs to another photograph, is damaged, or cannot be
             written. It is then unchanged.
         """
-        path, keywords = self.path_of(prediction.name), self.keywords_of(prediction, top)
+        path, keywords = self.path_of(prediction.name), self.keywords_of(prediction)
         self.n_unfamiliar += prediction.unfamiliar
         real = os.path.realpath(prediction.name)
         target = Path(os.path.realpath(path))
@@ -114,13 +145,14 @@ class Sidecars:
                 keywords = exclude_tags(keywords, read_all_keywords(Path(prediction.name)))
             after = new_packet(keywords) if before is None else add_keywords(before, keywords)
         if not keywords:
-            return ""
+            return None
+        line = {"sidecar": os.fspath(target), "created": before is None, "keywords": keywords}
         if not self.dry_run:
             # The record first: a line about a sidecar that a kill kept unchanged does no harm.
-            self._append_to_record(target, keywords, created=before is None)
+            self._append_to_record(line)
             write_atomically(target, after)
         self.n_written += 1
-        return f"{'would write' if self.dry_run else 'wrote'} {path}: {', '.join(keywords)}"
+        return line
 
     def summary(self) -> str:
         """Return a line with the number of sidecars and the name of the record."""
@@ -130,11 +162,10 @@ class Sidecars:
             number += f", none for {unlike} unlike the training photographs"
         if self.dry_run:
             return f"would write {number}"
-        undo = f"; undo with: supdocnade predict --undo {shlex.quote(str(self.record))}"
+        undo = f"; undo with: supdocnade tag --undo {shlex.quote(str(self.record))}"
         return f"wrote {number}{undo if self.n_written and self.record else ''}"
 
-    def _append_to_record(self, sidecar: Path, keywords: list[str], *, created: bool) -> None:
-        line = {"sidecar": os.fspath(sidecar), "created": created, "keywords": keywords}
+    def _append_to_record(self, line: dict[str, Any]) -> None:
         if self.record is not None:
             try:
                 append_text(self.record, json.dumps(line) + "\n")
@@ -142,17 +173,16 @@ class Sidecars:
                 raise UnwritableRecord(str(error)) from error
 
 
-def open_sidecars(fitted: FittedScene, images: Sequence[Source], options: Predict) -> Sidecars:
+def open_sidecars(fitted: FittedScene, options: Tag) -> Sidecars:
     """Return the writer of the sidecars of photographs."""
-    check_local_files(images)
     record, least = options.record, options.min_probability
     if record is None:
         record = Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
     elif not options.dry_run:
         append_text(record, "")  # If it cannot be written, that is an error at once.
     return Sidecars(
-        by_stem=options.xmp_name == "stem",
-        with_label=options.xmp_label,
+        by_stem=options.sidecar == "stem",
+        with_label=options.with_class,
         min_probability=TAG_PRECISION if least is None else least,
         thresholds=fitted.precise_thresholds if least is None else None,
         spellings=fitted.tag_spellings,
@@ -161,28 +191,14 @@ def open_sidecars(fitted: FittedScene, images: Sequence[Source], options: Predic
     )
 
 
-def check_local_files(sources: Sequence[Source]) -> Sequence[Source]:
-    """Return photographs; raise `InvalidArgument` if a sidecar cannot be beside one of them."""
+def check_local_files(sources: Sequence[Source]) -> None:
+    """Raise `InvalidArgument` if a sidecar cannot be beside one of the photographs."""
     for source in sources:
         if not is_local_file(source) or kind_of_place(source) == "tar":
             raise InvalidArgument(
-                "--write-xmp writes beside photographs that are files on this machine, "
+                "sidecars are written beside photographs that are files on this machine, "
                 f"got {source_name(source)}."
             )
-    return sources
-
-
-def write_sidecar(sidecars: Sidecars, prediction: Prediction, top: int | None) -> str | None:
-    """Write the sidecar of a photograph; return the error message if this fails."""
-    try:
-        message = sidecars.write(prediction, top)
-    except UnwritableRecord:
-        raise
-    except StorageError as error:
-        return str(error)
-    if message and sidecars.dry_run:
-        print_message(message)
-    return None
 
 
 class UnwritableRecord(UnwritableFile):
@@ -265,7 +281,7 @@ def _read_record(record: Path) -> list[dict[str, Any]]:
         except (ValueError, TypeError, RecursionError):
             sound = False
         if not sound:
-            raise line_error(record, number, "a line of a record of --write-xmp", text)
+            raise line_error(record, number, "a line of a record of supdocnade tag", text)
         lines.append(line)
     return lines
 
