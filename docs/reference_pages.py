@@ -120,7 +120,8 @@ def entries(text: str, width: int) -> Iterator[str]:
             yield link_names(first)
             continue
         goes_on = len(first) > 60 and re.match("[a-z]", rest)
-        if colon and rest and not goes_on and len(first) + 1 + len(rest.split()[0]) <= width:
+        is_type = not goes_on and len(f"{first} {rest.partition(' ')[0]}") <= width
+        if colon and rest and (is_type or ", default=" in kind):
             kind = f"*{kind}*<br>"
         described = rest.replace("\n", "\n    ")
         listed = ", ".join(f"`{name}`" for name in names.split(", "))

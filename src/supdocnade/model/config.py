@@ -78,7 +78,7 @@ class SupDocNADEConfig(DocNADEConfig):
     class_input: str = setting(
         "visual",
         "Input of the class term in training: the words alone, as at test time, or words and "
-        "annotations, which is how the paper reads.",
+        "annotations, the literal reading of the paper.",
         choices=CLASS_INPUTS,
     )
     class_output: str = setting("softmax", choices=CLASS_OUTPUTS)

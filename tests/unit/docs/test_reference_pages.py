@@ -17,8 +17,8 @@ def documented():
     ----------
     X : (documents, words) counts, which may be sparse, or a `Corpus`, whose documents are
         read one after the other.
-    rate : float, default=1e-2
-        Step size.
+    rate : {"a rate that is a number", "one that falls as 1 / √n"} or float, default="falls"
+        like a step size.
     n_jobs, seed
         As in `fit`.
 
@@ -37,7 +37,8 @@ def test_a_docstring_becomes_text_code_and_lists():
         "**Parameters**",
         "- `X`: (documents, words) counts, which may be sparse, or a [`Corpus`](Corpus.md), whose "
         "documents are read one after the other.",
-        "- `rate`: *float, default=1e-2*<br> Step size.",
+        '- `rate`: *{"a rate that is a number", "one that falls as 1 / √n"} or float, '
+        'default="falls"*<br> like a step size.',
         "- `n_jobs`, `seed`: As in `fit`.",
         "**Returns**",
         "The topics.",
