@@ -56,7 +56,7 @@ def operation_epoch(corpus: Documents) -> Callable[[], None]:
     batches = []
     for documents in epoch_batches(len(corpus), BATCH, seed=0, epoch=0):
         order = token_order(0, 0, documents, corpus.length_B[documents])
-        batches.append(make_batch(corpus, documents, order).documents)
+        batches.append(make_batch(corpus, documents, order))
 
     def run() -> None:
         for batch in batches:

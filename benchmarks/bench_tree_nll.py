@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.baselines import torch_gather
 from benchmarks.common import Timing, alternate, print_table, write_results
-from supdocnade.likelihood.contract import DocumentBatch, Parameters
+from supdocnade.likelihood.contract import Batch, Parameters
 from supdocnade.likelihood.operations import tree_nll, use_backend
 from supdocnade.tree import WordTree
 
@@ -49,7 +49,7 @@ class Case(NamedTuple):
         """Return a call of the package's operation."""
         n_documents = len(self.word_ids_BD)
         offsets = torch.arange(n_documents + 1) * LENGTH
-        batch = DocumentBatch(self.word_ids_BD.flatten().int(), offsets)
+        batch = Batch(self.word_ids_BD.flatten().int(), offsets)
 
         def run() -> None:
             self.clear()

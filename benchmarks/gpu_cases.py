@@ -13,7 +13,7 @@ from torch.cuda import Event
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.baselines import torch_gather, torch_softmax
-from supdocnade.likelihood.contract import DocumentBatch, Parameters
+from supdocnade.likelihood.contract import Batch, Parameters
 from supdocnade.likelihood.operations import softmax_nll, tree_nll
 from supdocnade.tree import WordTree
 
@@ -111,7 +111,7 @@ class Case:
         ids = rng.integers(0, shape.leaves, (shape.documents, LENGTH))
         self.ids_BD = torch.from_numpy(ids).cuda()
         offsets = torch.arange(shape.documents + 1, device="cuda") * LENGTH
-        self.batch = DocumentBatch(self.ids_BD.flatten().int(), offsets, checked=True)
+        self.batch = Batch(self.ids_BD.flatten().int(), offsets, checked=True)
         self.tree = tree_of(shape.leaves)
         self.parameters = Parameters(
             _normal(shape.leaves, shape.topics, spread=0.01),

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.operations import softmax_nll, tree_nll, use_backend
 from supdocnade.tree import WordTree
 
@@ -15,7 +15,7 @@ from supdocnade.tree import WordTree
 class Problem(NamedTuple):
     """A batch, parameters that require gradients, and the tree (None: softmax)."""
 
-    batch: DocumentBatch
+    batch: Batch
     parameters: Parameters
     tree: WordTree | None
 
@@ -76,7 +76,7 @@ def make_problem(
         normal(n_rows, n_topics),
         normal(n_rows, spread=0.3),
     )
-    batch = DocumentBatch(
+    batch = Batch(
         torch.from_numpy(rng.integers(0, n_words, n_tokens)).int(),
         torch.tensor([0, *np.cumsum(lengths).tolist()]),
         torch.from_numpy(rng.uniform(0.5, 1.0, n_tokens)) if weighted else None,

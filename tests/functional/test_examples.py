@@ -64,7 +64,7 @@ def test_the_model_in_one_file_computes_the_numbers_of_the_package(two_models):
     shuffled, bounds = np.random.default_rng(0), pairwise([0, *np.cumsum(corpus.length_B)])
     order = np.concatenate([shuffled.permutation(np.arange(*bound)) for bound in bounds])
     batch = make_batch(corpus, np.arange(3), order, annotation_weight=3.0, n_summary_words=5)
-    documents = batch.documents
+    documents = batch
     rows = documents.word_ids_N.long().split(corpus.length_B.tolist())
     words = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
     # Training shuffles the padding, too, which then stands between words.

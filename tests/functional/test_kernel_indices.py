@@ -16,7 +16,7 @@ from scipy import sparse
 
 from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE
 from supdocnade.errors import SupDocNADEError
-from supdocnade.likelihood.contract import DocumentBatch, Parameters
+from supdocnade.likelihood.contract import Batch, Parameters
 from supdocnade.likelihood.operations import softmax_nll, tree_nll, use_backend
 from supdocnade.tree import WordTree
 
@@ -255,7 +255,7 @@ def test_public_calls_refuse_matrices_with_indices_out_of_range(call, tmp_path):
     [([0, 5], [0, 2]), ([-1, 0], [0, 2]), ([0, 1], [0, 3]), ([0, 1], [0, 9, 2]), ([0, 1], [-1, 2])],
 )
 def test_operations_refuse_documents_out_of_range(ids, offsets, backend):
-    batch = DocumentBatch(torch.tensor(ids), torch.tensor(offsets))
+    batch = Batch(torch.tensor(ids), torch.tensor(offsets))
     for n_rows, operation in ((4, tree_nll), (5, softmax_nll)):
         weights = Parameters(
             torch.zeros(5, 2), torch.zeros(2), torch.zeros(n_rows, 2), torch.zeros(n_rows)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from supdocnade.corpus.documents import Documents
-from supdocnade.likelihood.contract import DocumentBatch
+from supdocnade.likelihood.contract import Batch
 from supdocnade.seeding import (
     DROPOUT_BITS,
     GOLDEN,
@@ -20,7 +20,6 @@ from supdocnade.seeding import (
     document_keys,
     dropout_threshold,
 )
-from supdocnade.training.objective import LabelledBatch
 
 MIN_HASH_BITS = 16
 """Bits of the hash in a sort key; with fewer, orders would not be random enough."""
@@ -100,7 +99,7 @@ class DeviceCorpus:
         *,
         generative_weight: float,
         annotation_weight: float,
-    ) -> LabelledBatch:
+    ) -> Batch:
         """Return all documents in the order of an epoch, their words in random order.
 
         The weight of a document is divided by the number of documents of its batch. The loss
@@ -138,10 +137,12 @@ class DeviceCorpus:
         if self.input_weight_N is not None:
             input_N = self.input_weight_N[source_N]
             loss_N = loss_N * input_N
-        documents = DocumentBatch(ids_N, offsets_B1, input_N, loss_N)
         tag_BA = None if self.tag_BA is None else self.tag_BA[rows_B]
         label_BC = None if self.label_BC is None else self.label_BC[rows_B]
-        return LabelledBatch(documents, self.label_B[rows_B], weight_B, tag_BA, label_BC)
+        return Batch(
+            ids_N, offsets_B1, input_N, loss_N, label_B=self.label_B[rows_B], weight_B=weight_B,
+            tag_BA=tag_BA, label_BC=label_BC,
+        )  # fmt: skip
 
 
 def _as_signed(number: np.uint64) -> int:

@@ -33,7 +33,7 @@ from supdocnade.cuda.prefix import (
 )
 from supdocnade.cuda.rows import SortedTokens, SparseRows, TouchedRows, sum_rows
 from supdocnade.likelihood.contract import (
-    DocumentBatch,
+    Batch,
     DocumentTerms,
     Parameters,
     has_sparse_gradients,
@@ -216,7 +216,7 @@ class ForwardState:
 def forward(
     layer: OutputLayer,
     activation: str,
-    batch: DocumentBatch,
+    batch: Batch,
     parameters: Parameters,
     *,
     want_gradients: bool,
@@ -311,7 +311,7 @@ class _FusedNLL(torch.autograd.Function):
         ctx: Any,
         layer: OutputLayer,
         activation: str,
-        batch: DocumentBatch,
+        batch: Batch,
         want_gradients: bool,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
@@ -348,7 +348,7 @@ class _FusedNLL(torch.autograd.Function):
 
 
 def compute_terms(
-    layer: OutputLayer, activation: str, batch: DocumentBatch, parameters: Parameters
+    layer: OutputLayer, activation: str, batch: Batch, parameters: Parameters
 ) -> DocumentTerms:
     """Return the terms of a batch, differentiable by autograd."""
     apply: Callable[..., tuple[Tensor, Tensor]] = _FusedNLL.apply

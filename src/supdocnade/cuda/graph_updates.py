@@ -23,13 +23,12 @@ from supdocnade.cuda.device_corpus import (
 )
 from supdocnade.cuda.engine import padded_sparse_gradients
 from supdocnade.cuda.optimizers import make_optimizers
-from supdocnade.likelihood.contract import DocumentBatch
+from supdocnade.likelihood.contract import Batch
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
 from supdocnade.threads import one_torch_thread
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.objective import (
-    LabelledBatch,
     add_predictions,
     check_finite,
     epoch_batches,
@@ -152,7 +151,7 @@ class GraphUpdates:
         # Number of every document of the epoch, and its key for dropout.
         self._numbers_B = torch.zeros(len(documents), dtype=torch.int64, device=device)
         self._dropout_keys_B = torch.zeros_like(self._numbers_B)
-        self._ordered: LabelledBatch | None = None
+        self._ordered: Batch | None = None
         self._epoch = 0
         self._capacity = 0
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -242,7 +241,8 @@ class GraphUpdates:
         for parameter in parameters:
             parameter.grad = None
         batch, n_documents = self._batch()
-        nll_B, summary_BH = self.network.terms(batch.documents)
+        nll_B, summary_BH = self.network.terms(batch)
+        assert batch.weight_B is not None, "documents on a GPU have weights"
         loss = add_predictions(
             nll_B.sum(), self.network, summary_BH, batch, batch.weight_B, self.class_weight_C,
             config.annotation_weight,
@@ -258,10 +258,10 @@ class GraphUpdates:
             self._loss_sum.add_(loss.detach().double() * n_documents)
             self.next_update.add_(1)
 
-    def _batch(self) -> tuple[LabelledBatch, Tensor]:
+    def _batch(self) -> tuple[Batch, Tensor]:
         """Return the next batch, padded with empty documents to the batch size, and its size."""
         assert self._ordered is not None, "begin_epoch comes first"
-        epoch, device = self._ordered.documents, self.next_update.device
+        epoch, device = self._ordered, self.next_update.device
         n_documents, size = len(self.documents), self.config.batch_size
         rows_B1 = self.next_update * size + torch.arange(size + 1, device=device)
         offsets_B1 = epoch.offsets_B1[rows_B1.clamp_max(n_documents)]
@@ -270,28 +270,28 @@ class GraphUpdates:
         exists_B = rows_B1[:-1] < n_documents
         rows_B = rows_B1[:-1].clamp_max(n_documents - 1)
         input_N, loss_N = epoch.input_weight_N, epoch.loss_weight_N
-        documents = DocumentBatch(
+        features_BF = None
+        if self.documents.global_features_BF is not None:
+            features_BF = self.documents.gather_features(
+                self._numbers_B[rows_B], self._dropout_keys_B[rows_B], self.config.global_dropout
+            )
+        assert epoch.label_B is not None, "documents on a GPU have labels"
+        assert epoch.weight_B is not None, "documents on a GPU have weights"
+        batch = Batch(
             epoch.word_ids_N[tokens],
             offsets_B1 - offsets_B1[0],
             None if input_N is None else input_N[tokens],
             None if loss_N is None else loss_N[tokens],
             self.network.n_summary_words,
             checked=True,
+            global_features_BF=features_BF,
+            label_B=torch.where(exists_B, epoch.label_B[rows_B], NO_LABEL),
+            weight_B=torch.where(exists_B, epoch.weight_B[rows_B], 0.0),
+            tag_BA=None if epoch.tag_BA is None else epoch.tag_BA[rows_B],
+            label_BC=None if epoch.label_BC is None else epoch.label_BC[rows_B],
         )
-        if self.documents.global_features_BF is not None:
-            features_BF = self.documents.gather_features(
-                self._numbers_B[rows_B], self._dropout_keys_B[rows_B], self.config.global_dropout
-            )
-            documents = documents._replace(global_features_BF=features_BF)
-        label_B = torch.where(exists_B, self._ordered.label_B[rows_B], NO_LABEL)
-        weight_B = torch.where(exists_B, self._ordered.weight_B[rows_B], 0.0)
-        tag_BA = None if self._ordered.tag_BA is None else self._ordered.tag_BA[rows_B]
-        label_BC = None if self._ordered.label_BC is None else self._ordered.label_BC[rows_B]
-        return LabelledBatch(documents, label_B, weight_B, tag_BA, label_BC), exists_B.sum()
+        return batch, exists_B.sum()
 
 
-def _tensors(batch: LabelledBatch) -> list[Tensor]:
-    tensors = (
-        *batch.documents[:4], batch.label_B, batch.weight_B, batch.tag_BA, batch.label_BC,
-    )  # fmt: skip
-    return [tensor for tensor in tensors if isinstance(tensor, Tensor)]
+def _tensors(batch: Batch) -> list[Tensor]:
+    return [each for each in batch if isinstance(each, Tensor)]

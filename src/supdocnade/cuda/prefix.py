@@ -7,7 +7,7 @@ import triton
 from torch import Tensor
 
 from supdocnade.cuda import prefix_kernels as kernels
-from supdocnade.likelihood.contract import DocumentBatch, Parameters
+from supdocnade.likelihood.contract import Batch, Parameters
 
 CHUNK, COLUMNS = 16, 256
 """Tokens and columns per program: one warp, 128 registers per thread. Rows of up to 256 columns are
@@ -63,7 +63,7 @@ def find_pieces(bounds_B1: Tensor, n_rows: int, length: int) -> tuple[Tensor, Te
 class Chunks:
     """The documents of a batch, split into chunks of `CHUNK` tokens (`find_pieces`)."""
 
-    def __init__(self, batch: DocumentBatch):
+    def __init__(self, batch: Batch):
         self.batch = batch
         self.document_C, self.start_C = find_pieces(batch.offsets_B1, len(batch.word_ids_N), CHUNK)
 
@@ -191,7 +191,7 @@ def add_documents(total_BH: Tensor, scale: Tensor, grad_summary_BH: Tensor | Non
     return grad_c_H
 
 
-def sum_documents(values_N: Tensor, batch: DocumentBatch) -> Tensor:
+def sum_documents(values_N: Tensor, batch: Batch) -> Tensor:
     """Return the sum over the tokens of every document, (B,)."""
     totals_B = values_N.new_empty(batch.n_documents)
     if batch.n_documents:

@@ -18,7 +18,7 @@ from supdocnade.cuda.prefix import block_columns
 from supdocnade.cuda.prefix_kernels import slope
 from supdocnade.cuda.rows import SLOTS
 from supdocnade.cuda.rows_kernels import product
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 
 TILES, WORDS, COLUMNS, OUT = {"bf16": 128, "tf32": 64, "tf32x3": 64}, 64, 64, 256
 """Tokens and words per program, columns that it multiplies at a time and columns that it writes.
@@ -248,7 +248,7 @@ class SoftmaxLayer:
         return nll_N, gradient_NS, finish
 
 
-def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -> DocumentTerms:
+def softmax_nll(batch: Batch, parameters: Parameters, activation: str) -> DocumentTerms:
     """See `operations.softmax_nll`."""
     W_KH = parameters.word_embedding_KH
     return compute_terms(SoftmaxLayer(len(W_KH), W_KH.device), activation, batch, parameters)

@@ -25,7 +25,7 @@ from supdocnade.cuda.prefix import block_columns, find_pieces, row_stride
 from supdocnade.cuda.rows import SLOTS, SparseRows, add_parts, add_tiles
 from supdocnade.cuda.tree_band_kernels import walk_prefixes, walk_tiles
 from supdocnade.likelihood import vectorized
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.tree import WordTree
 
 LEVELS = 4
@@ -311,7 +311,7 @@ def tree_layer(tree: WordTree, device: torch.device) -> TreeLayer:
 
 
 def tree_nll(
-    batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: str
+    batch: Batch, parameters: Parameters, tree: WordTree, activation: str
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
     if tree.n_words == 1:  # The tree has no nodes.

@@ -21,7 +21,6 @@ from supdocnade.estimators.inputs import (
 )
 from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import SupDocNADESettings
-from supdocnade.estimators.topic_inference import ORDERING_SEED
 from supdocnade.estimators.topic_model import TopicModel
 from supdocnade.metrics import accuracy, top_ranked
 from supdocnade.model.inference import class_log_proba
@@ -247,17 +246,6 @@ n_global_features_
                 f"y must have {n_documents} labels, one for each row of X, got {len(numbers)}."
             )
         return numbers
-
-    def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
-        labelled = documents.label_BC is not None or (documents.label_B != NO_LABEL).all()
-        if not labelled or len(documents) == 0:
-            return super()._log_prob_RB(documents, n_orderings)
-        from supdocnade.training.validation import joint_log_prob_over_orderings
-
-        with limit_threads(self.n_jobs):
-            return joint_log_prob_over_orderings(
-                self.network_, documents, n_orderings, ORDERING_SEED
-            )
 
     def _read_targets(self, y: Any) -> tuple[NDArray[np.integer], int]:
         labels, self.classes_ = read_targets(require_labels(self, y))

@@ -287,7 +287,10 @@ class TopicInference(
         from supdocnade.training.validation import log_prob_over_orderings
 
         with limit_threads(self.n_jobs):
-            return log_prob_over_orderings(self.network_, documents, n_orderings, ORDERING_SEED)
+            return log_prob_over_orderings(
+                self.network_, documents, n_orderings, ORDERING_SEED,
+                with_labels=documents.n_classes > 0,
+            )  # fmt: skip
 
     def _labelled_documents(self, X: Any, y: Any, global_features: Any) -> Documents:
         if y is not None:

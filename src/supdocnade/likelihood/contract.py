@@ -13,7 +13,7 @@ differentiable with respect to W, c, V and b. Names of arrays end in their axes 
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,7 +62,7 @@ def _disable_invariant_checks() -> None:
         checks.disable()  # type: ignore[no-untyped-call]
 
 
-class DocumentBatch(NamedTuple):
+class Batch(NamedTuple):
     """Concatenated documents, without padding."""
 
     word_ids_N: Tensor
@@ -79,15 +79,23 @@ class DocumentBatch(NamedTuple):
     """If True, the documents are not validated, which would wait for a GPU. The token arrays may
     then be longer than `offsets_B1` says, for the `cuda` backend."""
     global_features_BF: Tensor | None = None
-    """Global features, from which the network computes the hidden bias of every document; the
-    operations do not read them."""
+    """Global features, from which the network computes the hidden bias of every document. The
+    operations do not read them, nor what follows, which is for the objective."""
+    label_B: Tensor | None = None
+    """Class numbers, `NO_LABEL` where unknown."""
+    weight_B: Tensor | None = None
+    """Weights of the documents; ones if None."""
+    tag_BA: Tensor | None = None
+    """Annotations that are not words: 1, 0, or `NO_LABEL` where unknown."""
+    label_BC: Tensor | None = None
+    """Labels where a document may have several: 1, 0, or `NO_LABEL` where unknown."""
 
     @property
     def n_documents(self) -> int:
         """B, the number of documents."""
         return len(self.offsets_B1) - 1
 
-    def scale_losses(self, factor_B: Tensor) -> "DocumentBatch":
+    def scale_losses(self, factor_B: Tensor) -> "Batch":
         """Return the batch with the loss of every document multiplied by a factor."""
         weight_N = torch.repeat_interleave(factor_B, self.offsets_B1.diff())
         if n_unused := len(self.word_ids_N) - len(weight_N):
@@ -96,19 +104,16 @@ class DocumentBatch(NamedTuple):
             weight_N = weight_N * self.loss_weight_N
         return self._replace(loss_weight_N=weight_N)
 
-    def to(self, device: torch.device) -> "DocumentBatch":
+    def to(self, device: torch.device) -> "Batch":
         """Return the batch on another device."""
         if self.word_ids_N.device == device:
             return self
-        input_N, loss_N = self.input_weight_N, self.loss_weight_N
-        features_BF = self.global_features_BF
-        return self._replace(
-            word_ids_N=self.word_ids_N.to(device),
-            offsets_B1=self.offsets_B1.to(device),
-            input_weight_N=None if input_N is None else input_N.to(device),
-            loss_weight_N=None if loss_N is None else loss_N.to(device),
-            global_features_BF=None if features_BF is None else features_BF.to(device),
-        )
+        moved: dict[str, Any] = {
+            name: each.to(device)
+            for name, each in self._asdict().items()
+            if isinstance(each, Tensor)
+        }
+        return self._replace(**moved)
 
 
 class Parameters(NamedTuple):
@@ -153,7 +158,7 @@ def activate(activation: Activation, values: Tensor) -> Tensor:
 
 
 def check_call(
-    batch: DocumentBatch, parameters: Parameters, n_output_rows: int, activation: Activation
+    batch: Batch, parameters: Parameters, n_output_rows: int, activation: Activation
 ) -> None:
     """Raise `InvalidArgument` unless batch and parameters fit together.
 
@@ -189,7 +194,7 @@ def _check_parameters(parameters: Parameters, n_output_rows: int) -> None:
         raise InvalidArgument(f"parameters must share one floating-point type, got {listed}.")
 
 
-def _check_hidden_bias(batch: DocumentBatch, parameters: Parameters) -> None:
+def _check_hidden_bias(batch: Batch, parameters: Parameters) -> None:
     shape, n_topics = parameters.hidden_bias_H.shape, parameters.word_embedding_KH.shape[1]
     per_document = len(shape) == 2
     check_shape(
@@ -197,7 +202,7 @@ def _check_hidden_bias(batch: DocumentBatch, parameters: Parameters) -> None:
     )
 
 
-def _check_documents(batch: DocumentBatch, n_words: int) -> None:
+def _check_documents(batch: Batch, n_words: int) -> None:
     ids, offsets = batch.word_ids_N, batch.offsets_B1
     if ids.ndim != 1 or ids.dtype not in (torch.int32, torch.int64):
         raise InvalidArgument(
@@ -236,7 +241,7 @@ def _id_range(ids: Tensor) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def _check_weights(batch: DocumentBatch, dtype: torch.dtype) -> None:
+def _check_weights(batch: Batch, dtype: torch.dtype) -> None:
     for name in ("input_weight_N", "loss_weight_N"):
         weight = getattr(batch, name)
         if weight is None:

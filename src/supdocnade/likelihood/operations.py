@@ -19,7 +19,7 @@ from torch import Tensor
 from supdocnade.checks import check_choice, check_shape
 from supdocnade.errors import BackendUnavailable
 from supdocnade.likelihood import ACTIVATIONS, Activation
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters, check_call
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters, check_call
 from supdocnade.tree import WordTree
 
 logger = logging.getLogger("supdocnade")
@@ -182,7 +182,7 @@ def own_trainer(backend: str) -> Any:
 
 
 def tree_nll(
-    batch: DocumentBatch,
+    batch: Batch,
     parameters: Parameters,
     tree: WordTree,
     *,
@@ -195,7 +195,7 @@ def tree_nll(
 
     Parameters
     ----------
-    batch : tokens, offsets and weights (`DocumentBatch`).
+    batch : tokens, offsets and weights (`Batch`).
     parameters : W (K × H), c (H, or B × H), V (K - 1 × H) and b (K - 1).
     tree : positions of the words among the leaves.
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid", or a function of a tensor, which
@@ -215,7 +215,7 @@ def tree_nll(
 
 
 def softmax_nll(
-    batch: DocumentBatch,
+    batch: Batch,
     parameters: Parameters,
     *,
     activation: Activation = "relu",
@@ -227,7 +227,7 @@ def softmax_nll(
 
     Parameters
     ----------
-    batch : tokens, offsets and weights (`DocumentBatch`).
+    batch : tokens, offsets and weights (`Batch`).
     parameters : W (K × H), c (H, or B × H), V (K × H) and b (K).
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid", or a function of a tensor, which
         the fused backends do not serve.

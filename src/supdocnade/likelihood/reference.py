@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from supdocnade.likelihood import Activation
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters, activate
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters, activate
 from supdocnade.tree import WordTree
 
 WordNLL = Callable[[int, Tensor], Tensor]
@@ -20,7 +20,7 @@ WordNLL = Callable[[int, Tensor], Tensor]
 
 
 def _run_algorithm_1(
-    batch: DocumentBatch, parameters: Parameters, word_nll: WordNLL, activation: Activation
+    batch: Batch, parameters: Parameters, word_nll: WordNLL, activation: Activation
 ) -> DocumentTerms:
     """Sum -log p and the embeddings of every document, word by word."""
     W_KH, n_topics = parameters.word_embedding_KH, parameters.word_embedding_KH.shape[1]
@@ -46,7 +46,7 @@ def _run_algorithm_1(
 
 
 def tree_nll(
-    batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: Activation
+    batch: Batch, parameters: Parameters, tree: WordTree, activation: Activation
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
     V_TH, b_T = parameters.node_weight_TH, parameters.node_bias_T
@@ -64,9 +64,7 @@ def tree_nll(
     return _run_algorithm_1(batch, parameters, word_nll, activation)
 
 
-def softmax_nll(
-    batch: DocumentBatch, parameters: Parameters, activation: Activation
-) -> DocumentTerms:
+def softmax_nll(batch: Batch, parameters: Parameters, activation: Activation) -> DocumentTerms:
     """See `operations.softmax_nll`."""
     V_KH, b_K = parameters.node_weight_TH, parameters.node_bias_T
 

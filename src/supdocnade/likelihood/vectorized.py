@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy, embedding, linear, softplus
 
 from supdocnade.likelihood import Activation
 from supdocnade.likelihood.contract import (
-    DocumentBatch,
+    Batch,
     DocumentTerms,
     Parameters,
     activate,
@@ -21,7 +21,7 @@ def _gather_rows(table: Tensor, rows: Tensor, n_words: int) -> Tensor:
     return embedding(rows, table, sparse=has_sparse_gradients(n_words))
 
 
-def _document_of_token(batch: DocumentBatch) -> Tensor:
+def _document_of_token(batch: Batch) -> Tensor:
     """Return the document (N,) that each token belongs to."""
     lengths_B = batch.offsets_B1.diff()
     numbers_B = torch.arange(batch.n_documents, device=lengths_B.device)
@@ -42,7 +42,7 @@ def _unpad(values_BDH: Tensor, used_BD: Tensor) -> Tensor:
 
 
 def prefix_sums(
-    batch: DocumentBatch, parameters: Parameters, activation: Activation
+    batch: Batch, parameters: Parameters, activation: Activation
 ) -> tuple[Tensor, Tensor]:
     """Return h_i = g(c + Σ_{k<i} x_k W[v_k]) of all tokens, (N, H), and the summaries, (B, H)."""
     W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
@@ -68,7 +68,7 @@ def prefix_sums(
     return hidden_NH, c_H + summed_BH
 
 
-def sum_by_document(values_N: Tensor, batch: DocumentBatch) -> Tensor:
+def sum_by_document(values_N: Tensor, batch: Batch) -> Tensor:
     """Return Σ_i w_i values_i for every document, w the loss weights."""
     if batch.loss_weight_N is not None:
         values_N = values_N * batch.loss_weight_N
@@ -77,7 +77,7 @@ def sum_by_document(values_N: Tensor, batch: DocumentBatch) -> Tensor:
 
 
 def tree_nll(
-    batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: Activation
+    batch: Batch, parameters: Parameters, tree: WordTree, activation: Activation
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
     hidden_NH, summary_BH = prefix_sums(batch, parameters, activation)
@@ -91,9 +91,7 @@ def tree_nll(
     return DocumentTerms(sum_by_document(decisions_NL.sum(dim=1), batch), summary_BH)
 
 
-def softmax_nll(
-    batch: DocumentBatch, parameters: Parameters, activation: Activation
-) -> DocumentTerms:
+def softmax_nll(batch: Batch, parameters: Parameters, activation: Activation) -> DocumentTerms:
     """See `operations.softmax_nll`."""
     hidden_NH, summary_BH = prefix_sums(batch, parameters, activation)
     logits_NK = linear(hidden_NH, parameters.node_weight_TH, parameters.node_bias_T)

@@ -20,12 +20,12 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag, linear, log_softmax, logsigmoid
+from torch.nn.functional import cross_entropy, embedding_bag, linear, log_softmax, logsigmoid
 
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.contract import (
-    DocumentBatch,
+    Batch,
     DocumentTerms,
     Parameters,
     activate,
@@ -122,7 +122,7 @@ class DocNADENetwork(nn.Module):
             self.tag_weight.zero_()
             self.tag_bias.copy_(_log_odds(*documents.tag_counts()))
 
-    def document_bias(self, batch: DocumentBatch) -> Tensor:
+    def document_bias(self, batch: Batch) -> Tensor:
         """Return c, (H,), or with global features c + G f of every document, (B, H)."""
         features_BF, n_features = batch.global_features_BF, self.config.n_global_features
         found = 0 if features_BF is None else features_BF.shape[1]
@@ -133,16 +133,16 @@ class DocNADENetwork(nn.Module):
         features_BF = features_BF.to(self.hidden_bias.dtype)
         return linear(features_BF, self.global_weight, self.hidden_bias)
 
-    def terms(self, batch: DocumentBatch) -> DocumentTerms:
+    def terms(self, batch: Batch) -> DocumentTerms:
         """Return negative log-likelihoods, and the summaries."""
         parameters = self.weights._replace(hidden_bias_H=self.document_bias(batch))
         return self.output.nll(batch, parameters, activation=self.config.activation)
 
-    def log_prob(self, batch: DocumentBatch) -> Tensor:
+    def log_prob(self, batch: Batch) -> Tensor:
         """Return log p(v) of every document, its tokens in the order of the batch, (B,)."""
         return -self.terms(batch).nll_B
 
-    def summary(self, batch: DocumentBatch) -> Tensor:
+    def summary(self, batch: Batch) -> Tensor:
         """Return c + Σ_k x_k W[v_k] over the tokens that enter the summary, (B, H)."""
         weight_N = batch.input_weight_N
         if batch.n_summary_words is not None:
@@ -158,7 +158,7 @@ class DocNADENetwork(nn.Module):
         )
         return self.document_bias(batch) + sums_BH
 
-    def representation(self, batch: DocumentBatch) -> Tensor:
+    def representation(self, batch: Batch) -> Tensor:
         """Return the topic representation h_y(v) of every document, (B, H)."""
         return activate(self.config.activation, self.summary(batch))
 
@@ -179,7 +179,7 @@ class DocNADENetwork(nn.Module):
         weights = self.word_embedding
         features = None if global_features_BF is None else torch.from_numpy(global_features_BF)
         none = torch.zeros(len(length_B) + 1, dtype=torch.int64)
-        batch = DocumentBatch(none[:0], none, global_features_BF=features).to(weights.device)
+        batch = Batch(none[:0], none, global_features_BF=features).to(weights.device)
         a_BH = self.document_bias(batch).expand(len(length_B), -1).clone()
         words_K = torch.arange(len(weights), device=weights.device)
         rows, words = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -202,7 +202,7 @@ class DocNADENetwork(nn.Module):
         hidden_BH = activate(self.config.activation, summary_BH)
         return linear(hidden_BH, self.tag_weight, self.tag_bias)
 
-    def annotation_log_prob(self, batch: DocumentBatch, *, normalize: bool = True) -> Tensor:
+    def annotation_log_prob(self, batch: Batch, *, normalize: bool = True) -> Tensor:
         """Return log p(next word = a | v), or log p(a | v), for every annotation, (B, A).
 
         Parameters
@@ -299,30 +299,26 @@ class SupDocNADENetwork(DocNADENetwork):
         hidden_BH = activate(self.config.activation, summary_BH)
         return linear(hidden_BH, self.label_weight, self.label_bias)
 
-    def class_log_prob(self, batch: DocumentBatch) -> Tensor:
+    def class_log_prob(self, batch: Batch) -> Tensor:
         """Return log p(y | v) of every class, or of every label where there are several, (B, C)."""
         logits_BC = self.class_logits(self.summary(batch))
         if self.config.class_output == "sigmoid":
             return logsigmoid(logits_BC)
         return log_softmax(logits_BC, dim=1)
 
-    def joint_log_prob(self, batch: DocumentBatch, labels: Tensor) -> Tensor:
+    def joint_log_prob(self, batch: Batch) -> Tensor:
         """Return log p(v, y) of every document and its label, (B,): the paper's Algorithm 1.
 
-        The words that predict the class follow `class_input`, not the batch.
-
-        Parameters
-        ----------
-        labels : (B,) class numbers; where documents have several labels, (B, C) 1, 0, or -1 where
-            unknown, which are left out.
+        The words that predict the class follow `class_input`, not the batch. Where documents have
+        several labels, unknown ones are left out.
         """
         terms = self.terms(batch._replace(n_summary_words=self.n_summary_words))
         logits_BC = self.class_logits(terms.summary_BH)
-        if self.config.class_output == "sigmoid":
-            log_p_BC = logsigmoid(torch.where(labels == 1, logits_BC, -logits_BC))
-            return (log_p_BC * (labels >= 0)).sum(dim=1) - terms.nll_B
-        log_p_BC, labels_B = log_softmax(logits_BC, dim=1), labels
-        return log_p_BC.gather(1, labels_B[:, None])[:, 0] - terms.nll_B
+        if batch.label_BC is not None:
+            log_p_BC = logsigmoid(torch.where(batch.label_BC == 1, logits_BC, -logits_BC))
+            return (log_p_BC * (batch.label_BC >= 0)).sum(dim=1) - terms.nll_B
+        assert batch.label_B is not None, "p(v, y) needs labels"
+        return -cross_entropy(logits_BC, batch.label_B, reduction="none") - terms.nll_B
 
 
 def _log_odds(present_A: NDArray[np.float64], absent_A: NDArray[np.float64]) -> Tensor:

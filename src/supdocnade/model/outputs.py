@@ -10,7 +10,7 @@ from torch.nn.functional import linear, log_softmax, softplus
 
 from supdocnade.checks import check_shape
 from supdocnade.likelihood import Activation, vectorized
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
 from supdocnade.likelihood.operations import Operation, softmax_nll, tree_nll
@@ -64,7 +64,7 @@ class WordOutput:
 
     def nll(
         self,
-        batch: DocumentBatch,
+        batch: Batch,
         parameters: Parameters,
         *,
         activation: Activation,

@@ -25,10 +25,9 @@ from torch import Tensor, nn
 from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import ProcessLost, TrainingDiverged
-from supdocnade.likelihood.contract import sparse_gradient
+from supdocnade.likelihood.contract import Batch, sparse_gradient
 from supdocnade.threads import limit_threads
 from supdocnade.training.checkpoint import load_moments
-from supdocnade.training.objective import LabelledBatch
 from supdocnade.training.optimizers import split_tables, touched_rows
 from supdocnade.training.trainer import Trainer, choose_device
 
@@ -147,7 +146,7 @@ class SharedTrainer(Trainer):
         with self.processes.epoch(self, documents):
             super().run_epoch(documents)
 
-    def gather(self, documents: Documents, rows_B: Rows) -> LabelledBatch:
+    def gather(self, documents: Documents, rows_B: Rows) -> Batch:
         """Return the part of some documents that this process computes; it may be empty."""
         part = np.array_split(rows_B, dist.get_world_size())[dist.get_rank()]
         return super().gather(documents, part)

@@ -13,7 +13,7 @@ it.
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,37 +24,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.corpus.tokens import Rows, Tokens
 from supdocnade.errors import TrainingDiverged
-from supdocnade.likelihood.contract import DocumentBatch
+from supdocnade.likelihood.contract import Batch
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.seeding import bag_keys, kept_features, named_generator, token_order
 from supdocnade.training.config import TrainerConfig
-
-
-class LabelledBatch(NamedTuple):
-    """Documents with their labels and their weights in the objective."""
-
-    documents: DocumentBatch
-    label_B: Tensor
-    """Class numbers, `NO_LABEL` where unknown."""
-    weight_B: Tensor
-    tag_BA: Tensor | None = None
-    """Annotations that are not words: 1, 0, or `NO_LABEL` where unknown."""
-    label_BC: Tensor | None = None
-    """Labels where a document may have several: 1, 0, or `NO_LABEL` where unknown."""
-
-    def __len__(self) -> int:
-        """B, the number of documents."""
-        return len(self.label_B)
-
-    def to(self, device: torch.device) -> "LabelledBatch":
-        """Return the batch on another device."""
-        return LabelledBatch(
-            self.documents.to(device),
-            self.label_B.to(device),
-            self.weight_B.to(device),
-            None if self.tag_BA is None else self.tag_BA.to(device),
-            None if self.label_BC is None else self.label_BC.to(device),
-        )
 
 
 def make_batch(
@@ -64,7 +37,7 @@ def make_batch(
     *,
     annotation_weight: float = 1.0,
     n_summary_words: int | None = None,
-) -> LabelledBatch:
+) -> Batch:
     """Gather documents with their tokens in a given order.
 
     Parameters
@@ -72,15 +45,13 @@ def make_batch(
     rows_B : document numbers.
     order_N : positions in the concatenation of the documents, as `token_order` returns them.
     annotation_weight : multiplies the loss of annotation words, never their input.
-    n_summary_words : ids below this enter the summary (`DocumentBatch`).
+    n_summary_words : ids below this enter the summary (`Batch`).
     """
     tokens = corpus.tokens.gather(rows_B, order_N)
     return _label_tokens(corpus, rows_B, tokens, annotation_weight, n_summary_words)
 
 
-def drop_features(
-    batch: LabelledBatch, rate: float, seed: int, epoch: int, rows_B: Rows
-) -> LabelledBatch:
+def drop_features(batch: Batch, rate: float, seed: int, epoch: int, rows_B: Rows) -> Batch:
     """Set a random part of the global features of a batch to zero, and scale the others up.
 
     Parameters
@@ -88,13 +59,11 @@ def drop_features(
     rate : probability that a feature is dropped.
     rows_B : document numbers, which determine the dropped features.
     """
-    features_BF = batch.documents.global_features_BF
+    features_BF = batch.global_features_BF
     if features_BF is None or rate == 0:
         return batch
     kept_BF = torch.from_numpy(kept_features(seed, epoch, rows_B, features_BF.shape[1], rate))
-    dropped_BF = features_BF * kept_BF * (1 / (1 - rate))
-    documents = batch.documents._replace(global_features_BF=dropped_BF)
-    return LabelledBatch(documents, batch.label_B, batch.weight_B, batch.tag_BA, batch.label_BC)
+    return batch._replace(global_features_BF=features_BF * kept_BF * (1 / (1 - rate)))
 
 
 def _label_tokens(
@@ -103,31 +72,28 @@ def _label_tokens(
     tokens: Tokens,
     annotation_weight: float,
     n_summary_words: int | None,
-) -> LabelledBatch:
+) -> Batch:
     """Combine gathered tokens with the labels and weights of their documents."""
     ids_N, input_N = tokens
     loss_N = input_N
     if annotation_weight != 1.0 and corpus.n_annotation_words:
         factor_N = np.where(ids_N < corpus.n_visual_words, 1.0, annotation_weight)
         loss_N = (factor_N if input_N is None else factor_N * input_N).astype(np.float32)
-    documents = DocumentBatch(
+
+    def take(table: NDArray[Any] | None) -> Tensor | None:
+        return None if table is None else torch.from_numpy(table[rows_B])
+
+    return Batch(
         torch.from_numpy(ids_N),
         torch.from_numpy(np.concatenate([[0], np.cumsum(corpus.length_B[rows_B])])),
         None if input_N is None else torch.from_numpy(input_N),
         None if loss_N is None else torch.from_numpy(loss_N),
         n_summary_words,
-    )
-    features_BF = corpus.global_features_BF
-    if features_BF is not None:
-        documents = documents._replace(global_features_BF=torch.from_numpy(features_BF[rows_B]))
-    all_weights_B = corpus.document_weight_B
-    weight_B = np.ones(len(rows_B), np.float32) if all_weights_B is None else all_weights_B[rows_B]
-    return LabelledBatch(
-        documents,
-        torch.from_numpy(corpus.label_B[rows_B]),
-        torch.from_numpy(weight_B),
-        None if corpus.tag_BA is None else torch.from_numpy(corpus.tag_BA[rows_B]),
-        None if corpus.label_BC is None else torch.from_numpy(corpus.label_BC[rows_B]),
+        global_features_BF=take(corpus.global_features_BF),
+        label_B=take(corpus.label_B),
+        weight_B=take(corpus.document_weight_B),
+        tag_BA=take(corpus.tag_BA),
+        label_BC=take(corpus.label_BC),
     )
 
 
@@ -145,7 +111,7 @@ def ordered_batches(
     *,
     annotation_weight: float = 1.0,
     n_summary_words: int | None = None,
-) -> Iterator[LabelledBatch]:
+) -> Iterator[Batch]:
     """Yield all documents in sequence, their tokens in the `ordering`-th random order.
 
     For evaluation, not for training: the order of a document depends on its contents alone, not on
@@ -163,7 +129,7 @@ def ordered_batches(
 
 def batch_loss(
     network: DocNADENetwork,
-    batch: LabelledBatch,
+    batch: Batch,
     generative_weight: float,
     class_weight_C: Tensor | None = None,
     annotation_weight: float = 1.0,
@@ -179,14 +145,15 @@ def batch_loss(
     annotation_weight : α, for annotations that are not words; words have it in their loss weights.
     n_documents : B, if the batch is a part of a larger one.
     """
-    n_documents = max(len(batch), 1) if n_documents is None else n_documents
-    weight_B = batch.weight_B.to(network.word_embedding.dtype) / n_documents
+    weight_B = network.word_embedding.new_ones(batch.n_documents)
+    if batch.weight_B is not None:
+        weight_B *= batch.weight_B
+    weight_B /= max(batch.n_documents, 1) if n_documents is None else n_documents
     if generative_weight == 0 and isinstance(network, SupDocNADENetwork):
-        summary_BH = network.summary(batch.documents)
+        summary_BH = network.summary(batch)
         loss = weight_B.new_zeros(())
     else:
-        documents = _weight_tokens(batch.documents, generative_weight * weight_B)
-        nll_B, summary_BH = network.terms(documents)
+        nll_B, summary_BH = network.terms(_weight_tokens(batch, generative_weight * weight_B))
         loss = nll_B.sum()
     return add_predictions(
         loss, network, summary_BH, batch, weight_B, class_weight_C, annotation_weight
@@ -197,7 +164,7 @@ def add_predictions(
     loss: Tensor,
     network: DocNADENetwork,
     summary_BH: Tensor,
-    batch: LabelledBatch,
+    batch: Batch,
     weight_B: Tensor,
     class_weight_C: Tensor | None,
     annotation_weight: float,
@@ -219,7 +186,7 @@ def add_predictions(
 def _class_loss(
     network: SupDocNADENetwork,
     summary_BH: Tensor,
-    batch: LabelledBatch,
+    batch: Batch,
     weight_B: Tensor,
     class_weight_C: Tensor | None,
 ) -> Tensor:
@@ -227,6 +194,7 @@ def _class_loss(
     class_weight_C = None if class_weight_C is None else class_weight_C.to(weight_B)
     if batch.label_BC is not None:
         return _presence_loss(logits_BC, batch.label_BC, weight_B, class_weight_C)
+    assert batch.label_B is not None, "the network has classes"
     loss_B = cross_entropy(
         logits_BC, batch.label_B, weight=class_weight_C, ignore_index=NO_LABEL, reduction="none"
     )
@@ -249,18 +217,16 @@ def _presence_loss(
     return torch.dot(weight_B, (loss_BA * (table_BA != NO_LABEL)).sum(dim=1))
 
 
-def _weight_tokens(documents: DocumentBatch, weight_B: Tensor) -> DocumentBatch:
+def _weight_tokens(batch: Batch, weight_B: Tensor) -> Batch:
     """Multiply the loss weights of tokens by the weight of their document.
 
     The fused backends then compute the final gradients, with nothing left to scale.
     """
-    input_N, loss_N = documents.input_weight_N, documents.loss_weight_N
-    weight_N = torch.repeat_interleave(weight_B, documents.offsets_B1.diff())
-    if loss_N is not None:
-        weight_N = weight_N * loss_N
-    return documents._replace(
-        input_weight_N=None if input_N is None else input_N.to(weight_B.dtype),
-        loss_weight_N=weight_N,
+    weighted, input_N = batch.scale_losses(weight_B), batch.input_weight_N
+    return (
+        weighted
+        if input_N is None
+        else weighted._replace(input_weight_N=input_N.to(weight_B.dtype))
     )
 
 

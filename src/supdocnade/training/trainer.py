@@ -21,6 +21,7 @@ from supdocnade.corpus.clustered_tree import clustered_tree
 from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL, own_trainer
 from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, make_network, random_tree
@@ -36,7 +37,6 @@ from supdocnade.training.checkpoint import (
 )
 from supdocnade.training.config import METRICS, EpochRecord, History, TrainerConfig
 from supdocnade.training.objective import (
-    LabelledBatch,
     batch_loss,
     check_finite,
     drop_features,
@@ -287,7 +287,7 @@ class Trainer:
             check_finite(config, "the objective", value, f"after epoch {epoch + 1}")
         self.end_epoch(loss_sum / len(documents), len(batches), started)
 
-    def gather(self, documents: Documents, rows_B: Rows) -> LabelledBatch:
+    def gather(self, documents: Documents, rows_B: Rows) -> Batch:
         """Return some documents with their words in the order of this epoch."""
         config, epoch = self.config, self.epoch
         batch = make_batch(

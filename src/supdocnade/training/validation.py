@@ -10,6 +10,7 @@ from torch import Tensor
 from supdocnade.checks import check_count
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.contract import Batch
 from supdocnade.metrics import (
     N_TAGS,
     accuracy,
@@ -20,7 +21,7 @@ from supdocnade.metrics import (
 )
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.threads import one_torch_thread
-from supdocnade.training.objective import LabelledBatch, batch_loss, make_batch, ordered_batches
+from supdocnade.training.objective import batch_loss, make_batch, ordered_batches
 
 BATCH_SIZE = 64
 
@@ -28,7 +29,7 @@ BATCH_SIZE = 64
 def _map_batches(
     network: DocNADENetwork,
     corpus: Documents,
-    function: Callable[[LabelledBatch], Tensor],
+    function: Callable[[Batch], Tensor],
     seed: int = 0,
     ordering: int = 0,
 ) -> NDArray[np.float64]:
@@ -44,35 +45,31 @@ def _map_batches(
 
 
 def log_prob_over_orderings(
-    network: DocNADENetwork, corpus: Documents, n_orderings: int = 1, seed: int = 0
+    network: DocNADENetwork,
+    corpus: Documents,
+    n_orderings: int = 1,
+    seed: int = 0,
+    *,
+    with_labels: bool = False,
 ) -> NDArray[np.float64]:
     """Return log p(v) of every document under several random orders of its words, (R, B).
 
     `metrics.over_orderings` combines them.
+
+    Parameters
+    ----------
+    with_labels : return log p(v, y). Where documents have several labels, unknown ones are left
+        out.
     """
     check_count("n_orderings", n_orderings, least=1)
-
-    def log_prob(batch: LabelledBatch) -> Tensor:
-        return network.log_prob(batch.documents)
-
-    orderings = range(n_orderings)
-    return np.stack([_map_batches(network, corpus, log_prob, seed, each) for each in orderings])
-
-
-def joint_log_prob_over_orderings(
-    network: SupDocNADENetwork, corpus: Documents, n_orderings: int = 1, seed: int = 0
-) -> NDArray[np.float64]:
-    """Return log p(v, y) of every document and its label, as `log_prob_over_orderings` does.
-
-    Where documents have several labels, unknown ones are left out.
-    """
-    check_count("n_orderings", n_orderings, least=1)
-    if corpus.label_BC is None and (corpus.label_B == NO_LABEL).any():
+    if with_labels and corpus.label_BC is None and (corpus.label_B == NO_LABEL).any():
         raise InvalidArgument("log p(v, y) needs a label for every document, some have none.")
 
-    def log_prob(batch: LabelledBatch) -> Tensor:
-        labels = batch.label_B if batch.label_BC is None else batch.label_BC
-        return network.joint_log_prob(batch.documents, labels)
+    def log_prob(batch: Batch) -> Tensor:
+        if not with_labels:
+            return network.log_prob(batch)
+        assert isinstance(network, SupDocNADENetwork), "labels need classes"
+        return network.joint_log_prob(batch)
 
     orderings = range(n_orderings)
     return np.stack([_map_batches(network, corpus, log_prob, seed, each) for each in orderings])
@@ -81,13 +78,13 @@ def joint_log_prob_over_orderings(
 def class_log_prob(network: SupDocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
     """Return log p(y | v) given the visual words of every document, (B, C)."""
     visual = corpus.without_annotations()
-    return _map_batches(network, visual, lambda batch: network.class_log_prob(batch.documents))
+    return _map_batches(network, visual, lambda batch: network.class_log_prob(batch))
 
 
 def annotation_log_prob(network: DocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
     """Return log p(a | v) of the annotations given the visual words, (B, A)."""
     visual = corpus.without_annotations()
-    return _map_batches(network, visual, lambda batch: network.annotation_log_prob(batch.documents))
+    return _map_batches(network, visual, lambda batch: network.annotation_log_prob(batch))
 
 
 def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, ...]:
@@ -131,7 +128,7 @@ def compute_metrics(
     device = network.word_embedding.device
     with torch.no_grad(), one_torch_thread():
         losses = [
-            len(batch)
+            batch.n_documents
             * float(
                 batch_loss(
                     network, batch.to(device), generative_weight, class_weight_C, annotation_weight

@@ -33,7 +33,7 @@ def test_an_epoch_has_the_batches_of_the_cpu(fractions):
     ordered = DeviceCorpus(documents, torch.device("cpu")).order_epoch(
         seed, epoch, np.concatenate(parts), size, generative_weight=0.5, annotation_weight=3.0
     )
-    all_tokens = ordered.documents
+    all_tokens = ordered
     first = 0
     for number, part in enumerate(parts):
         lengths = documents.length_B[part]
@@ -42,21 +42,17 @@ def test_an_epoch_has_the_batches_of_the_cpu(fractions):
         tokens = slice(first, first + int(lengths.sum()))
         first = tokens.stop
         rows = slice(number * size, number * size + len(part))
-        torch.testing.assert_close(all_tokens.word_ids_N[tokens], batch.documents.word_ids_N)
+        torch.testing.assert_close(all_tokens.word_ids_N[tokens], batch.word_ids_N)
         torch.testing.assert_close(ordered.label_B[rows], batch.label_B)
         torch.testing.assert_close(ordered.weight_B[rows], batch.weight_B / len(part))
         weight_N = torch.repeat_interleave(
             0.5 * batch.weight_B / len(part), torch.from_numpy(lengths)
         )
-        torch.testing.assert_close(
-            all_tokens.loss_weight_N[tokens], weight_N * batch.documents.loss_weight_N
-        )
+        torch.testing.assert_close(all_tokens.loss_weight_N[tokens], weight_N * batch.loss_weight_N)
         if fractions:
-            torch.testing.assert_close(
-                all_tokens.input_weight_N[tokens], batch.documents.input_weight_N
-            )
+            torch.testing.assert_close(all_tokens.input_weight_N[tokens], batch.input_weight_N)
         offsets = all_tokens.offsets_B1[rows.start : rows.stop + 1]
-        torch.testing.assert_close(offsets - offsets[0], batch.documents.offsets_B1)
+        torch.testing.assert_close(offsets - offsets[0], batch.offsets_B1)
     assert first == len(all_tokens.word_ids_N)
 
 
@@ -69,4 +65,4 @@ def test_global_features_are_dropped_as_on_the_cpu(rate):
     keys = torch.from_numpy(document_keys(7, "dropout", 2, rows).view(np.int64))
     on_device = DeviceCorpus(documents, torch.device("cpu"))
     actual = on_device.gather_features(torch.from_numpy(rows), keys, rate)
-    assert torch.equal(actual, expected.documents.global_features_BF)
+    assert torch.equal(actual, expected.global_features_BF)

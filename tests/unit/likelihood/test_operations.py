@@ -6,7 +6,7 @@ import torch
 from tests.likelihood_problems import make_problem
 
 from supdocnade.errors import BackendUnavailable, InvalidArgument
-from supdocnade.likelihood.contract import DocumentBatch
+from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import ROW_ADAM, TREE_NLL, Backend, Operation, use_backend
 
 OUTPUTS = ["tree", "softmax"]
@@ -16,7 +16,7 @@ ACTIVATIONS = ["relu", "tanh", "sigmoid"]
 def batch_of(documents):
     flat = torch.tensor([word for document in documents for word in document], dtype=torch.int32)
     lengths = torch.tensor([0] + [len(document) for document in documents])
-    return DocumentBatch(flat, lengths.cumsum(0))
+    return Batch(flat, lengths.cumsum(0))
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

@@ -6,7 +6,7 @@ import torch
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.contract import DocumentBatch
+from supdocnade.likelihood.contract import Batch
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
 from supdocnade.tree import WordTree
@@ -36,7 +36,7 @@ def four_documents(**options):
 def make_batch(documents, **options):
     flat = torch.tensor([word for document in documents for word in document], dtype=torch.int32)
     lengths = torch.tensor([0] + [len(document) for document in documents])
-    return DocumentBatch(flat, lengths.cumsum(0), **options)
+    return Batch(flat, lengths.cumsum(0), **options)
 
 
 def word_log_prob(network, batch):
@@ -87,7 +87,8 @@ def test_words_and_class_together_have_probability_one(output, length):
     total = 0.0
     for label in range(3):
         labels = torch.full((len(documents),), label)
-        total += float(network.joint_log_prob(make_batch(documents), labels).detach().exp().sum())
+        batch = make_batch(documents, label_B=labels)
+        total += float(network.joint_log_prob(batch).detach().exp().sum())
     assert total == pytest.approx(1.0)
 
 
@@ -97,11 +98,13 @@ def test_words_and_several_labels_together_have_probability_one():
     batch = make_batch(documents)
     for labels in itertools.product((0, 1), repeat=3):
         table = torch.tensor([labels] * len(documents))
-        total += float(network.joint_log_prob(batch, table).detach().exp().sum())
+        total += float(network.joint_log_prob(batch._replace(label_BC=table)).detach().exp().sum())
     assert total == pytest.approx(1.0)
     # Without the third label, the probabilities of both its values add up.
     known, present, absent = (
-        network.joint_log_prob(batch, torch.tensor([[1, 0, third]] * len(documents))).exp()
+        network.joint_log_prob(
+            batch._replace(label_BC=torch.tensor([[1, 0, third]] * len(documents)))
+        ).exp()
         for third in (-1, 1, 0)
     )
     torch.testing.assert_close(known, present + absent)
@@ -223,14 +226,14 @@ def test_global_features_move_the_hidden_bias_of_a_document(output):
 def test_the_gradient_of_global_weights_against_finite_differences():
     network = make_network(activation="tanh", n_global_features=3)
     features = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3)))
-    batch = make_batch([[0, 4, 1], [2, 2]], global_features_BF=features)
+    labels = torch.tensor([0, 2])
+    batch = make_batch([[0, 4, 1], [2, 2]], global_features_BF=features, label_B=labels)
 
     def loss(global_weight, hidden_bias):
         parameters = {"global_weight": global_weight, "hidden_bias": hidden_bias}
-        labels = torch.tensor([0, 2])
         module = torch.nn.utils.stateless._reparametrize_module(network, parameters)
         with module:
-            return network.joint_log_prob(batch, labels)
+            return network.joint_log_prob(batch)
 
     values = network.global_weight.detach(), network.hidden_bias.detach()
     assert torch.autograd.gradcheck(loss, tuple(value.requires_grad_() for value in values))

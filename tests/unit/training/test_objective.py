@@ -26,7 +26,7 @@ CORPUS = Documents.from_counts(
 def test_a_batch_by_hand():
     order = np.array([4, 3, 2, 1, 0, 8, 7, 6, 5])
     batch = make_batch(CORPUS, np.array([2, 0]), order, annotation_weight=10.0, n_summary_words=3)
-    documents = batch.documents
+    documents = batch
     assert documents.word_ids_N.tolist() == [3, 3, 2, 1, 0, 3, 1, 0, 0]
     assert documents.offsets_B1.tolist() == [0, 5, 9]
     assert documents.input_weight_N is not None
@@ -36,7 +36,7 @@ def test_a_batch_by_hand():
     assert documents.n_summary_words == 3
     assert batch.label_B.tolist() == [1, 0]
     assert batch.weight_B.tolist() == [3, 1]
-    assert len(batch) == 2
+    assert batch.n_documents == 2
 
 
 def test_an_epoch_is_a_partition_and_no_two_epochs_are_alike():
@@ -48,7 +48,7 @@ def test_an_epoch_is_a_partition_and_no_two_epochs_are_alike():
 
 def test_evaluation_uses_the_same_order_in_any_batch_size():
     def tokens(size):
-        return torch.cat([b.documents.word_ids_N for b in ordered_batches(CORPUS, size, 5, 2)])
+        return torch.cat([b.word_ids_N for b in ordered_batches(CORPUS, size, 5, 2)])
 
     assert torch.equal(tokens(1), tokens(3))
     counts = [np.bincount(tokens(2)[:4], minlength=4), np.bincount(tokens(2)[5:], minlength=4)]
@@ -60,8 +60,8 @@ def test_weights_are_absent_where_all_are_one(weight):
     corpus = Documents.from_counts([[1, 1]], annotations=[[1]] if weight != 1 else None)
     batch = make_batch(corpus, np.array([0]), np.arange(len(corpus.tokens.ids_N)),
                        annotation_weight=weight)  # fmt: skip
-    assert batch.documents.input_weight_N is None
-    assert (batch.documents.loss_weight_N is None) == (weight == 1.0)
+    assert batch.input_weight_N is None
+    assert (batch.loss_weight_N is None) == (weight == 1.0)
 
 
 def test_dropout_of_global_features():
@@ -69,8 +69,8 @@ def test_dropout_of_global_features():
     corpus = Documents.from_counts(np.ones((40, 1)), global_features=features)
     rows = np.arange(39, -1, -1)
     batch = make_batch(corpus, rows, np.arange(40))
-    np.testing.assert_array_equal(batch.documents.global_features_BF, features[rows])
-    dropped = drop_features(batch, 0.75, 5, 1, rows).documents.global_features_BF.numpy()
+    np.testing.assert_array_equal(batch.global_features_BF, features[rows])
+    dropped = drop_features(batch, 0.75, 5, 1, rows).global_features_BF.numpy()
     kept = kept_features(5, 1, rows, 50, 0.75)
     np.testing.assert_array_equal(dropped, np.where(kept, 4 * features[rows], 0))
     assert kept.mean() == pytest.approx(0.25, abs=0.03)
@@ -180,7 +180,7 @@ def test_a_network_without_classes_has_the_generative_term_alone():
     corpus = make_corpus([0, 1, 1])
     network = network_for(corpus, supervised=False)
     batch = whole_batch(corpus, network)
-    expected = network.terms(batch.documents).nll_B.mean()
+    expected = network.terms(batch).nll_B.mean()
     torch.testing.assert_close(batch_loss(network, batch, 1.0), expected)
 
 
@@ -210,7 +210,7 @@ def test_the_term_of_annotations_that_are_no_words(supervised, generative_weight
     network, batch = logistic_case(supervised=supervised)
     without = batch_loss(network, batch, generative_weight, annotation_weight=0.0)
     loss = batch_loss(network, batch, generative_weight, annotation_weight=5.0)
-    p_BA = network.annotation_log_prob(batch.documents, normalize=False).exp()
+    p_BA = network.annotation_log_prob(batch, normalize=False).exp()
     # The tags of the third document are unknown.
     right = [p_BA[0, 0], 1 - p_BA[0, 1], 1 - p_BA[1, 0], p_BA[1, 1]]
     expected = -5.0 * torch.stack(right).log().sum() / 3
@@ -238,8 +238,8 @@ def test_several_labels_by_their_definition(generative_weight):
     batch = whole_batch(corpus, network)
     loss = batch_loss(network, batch, generative_weight, torch.tensor([5.0, 3.0]))
     words = batch_loss(network, batch, generative_weight, torch.zeros(2))
-    absent = -torch.log1p(-network.class_log_prob(batch.documents)[0, 1].exp())
-    present = -network.class_log_prob(batch.documents)
+    absent = -torch.log1p(-network.class_log_prob(batch)[0, 1].exp())
+    present = -network.class_log_prob(batch)
     # The weight multiplies the labels that are present; words and absent labels have weight 1.
     expected = words + (5 * present[0, 0] + 2 * 3 * present[2, 1]) / 3
     torch.testing.assert_close(loss, expected)

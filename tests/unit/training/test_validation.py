@@ -10,7 +10,6 @@ from supdocnade.training.validation import (
     available_metrics,
     class_log_prob,
     compute_metrics,
-    joint_log_prob_over_orderings,
     log_prob_over_orderings,
 )
 
@@ -41,13 +40,13 @@ def test_probabilities_do_not_depend_on_the_other_documents(network):
 
 
 def test_joint_probability_is_words_times_class(network):
-    joint = joint_log_prob_over_orderings(network, CORPUS, 2)
+    joint = log_prob_over_orderings(network, CORPUS, 2, with_labels=True)
     words = log_prob_over_orderings(network, CORPUS, 2)
     classes = class_log_prob(network, CORPUS)[np.arange(70), CORPUS.label_B]
     np.testing.assert_allclose(joint, words + classes, rtol=1e-5)
     unlabelled = Documents.from_counts(np.ones((1, 60)), annotations=np.ones((1, 12)))
     with pytest.raises(InvalidArgument, match="needs a label for every document"):
-        joint_log_prob_over_orderings(network, unlabelled)
+        log_prob_over_orderings(network, unlabelled, with_labels=True)
 
 
 def test_predictions_never_see_the_annotations(network):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from supdocnade.likelihood.contract import (
-    DocumentBatch,
+    Batch,
     DocumentTerms,
     Parameters,
     has_sparse_gradients,
@@ -65,7 +65,7 @@ def _empty(n_rows: int, n_columns: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class BatchArrays:
-    """A `DocumentBatch`, or a block of its documents, as arrays with all weights filled in."""
+    """A `Batch`, or a block of its documents, as arrays with all weights filled in."""
 
     ids_N: Integers
     """Tokens of the whole batch, like the weights."""
@@ -77,7 +77,7 @@ class BatchArrays:
     """Only tokens below this id enter the summary."""
 
     @classmethod
-    def from_batch(cls, batch: DocumentBatch, n_words: int) -> "BatchArrays":
+    def from_batch(cls, batch: Batch, n_words: int) -> "BatchArrays":
         """Return a view of a batch; only what must be converted is copied."""
         ids_N = np.ascontiguousarray(batch.word_ids_N.numpy(), np.int32)
 
@@ -224,7 +224,7 @@ class OutputLayer(Protocol):
 def evaluate(
     layer: OutputLayer,
     activation: str,
-    batch: DocumentBatch,
+    batch: Batch,
     parameters: Parameters,
     *,
     want_gradients: bool,
@@ -327,7 +327,7 @@ def _add_suffixes(
         grad_c_RH += values_c
 
 
-def _add_summary_gradient(batch: DocumentBatch, gradients: Gradients, incoming_BH: Tensor) -> None:
+def _add_summary_gradient(batch: Batch, gradients: Gradients, incoming_BH: Tensor) -> None:
     """Add the gradients of W and c that come from the summaries."""
     arrays = BatchArrays.from_batch(batch, gradients.word_embedding.n_rows)
     slots_N = gradients.word_embedding.find_slots(arrays.ids_N)
@@ -352,7 +352,7 @@ class FusedNLL(torch.autograd.Function):
         ctx: Any,
         layer: OutputLayer,
         activation: str,
-        batch: DocumentBatch,
+        batch: Batch,
         want_gradients: bool,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
@@ -383,7 +383,7 @@ class FusedNLL(torch.autograd.Function):
             grad_nll_B = ctx.saved_tensors[0].new_zeros(ctx.batch.n_documents)
         factor = _common_value(grad_nll_B)
 
-        def compute(batch: DocumentBatch) -> Gradients:
+        def compute(batch: Batch) -> Gradients:
             parameters = Parameters(*ctx.saved_tensors)
             _, result = evaluate(ctx.layer, ctx.activation, batch, parameters, want_gradients=True)
             assert result is not None

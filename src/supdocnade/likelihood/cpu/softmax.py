@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients, Integers
 from supdocnade.likelihood.cpu.prefix_sums import RELU, TANH
 from supdocnade.threads import SMALL_WORK, run_parts
@@ -150,7 +150,7 @@ def _slope(activation: int, hidden: Tensor) -> Tensor:
     return hidden * (1 - hidden)
 
 
-def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -> DocumentTerms:
+def softmax_nll(batch: Batch, parameters: Parameters, activation: str) -> DocumentTerms:
     """See `operations.softmax_nll`."""
     inputs = SoftmaxLayer(), activation, batch, parameters.need_gradients
     return DocumentTerms(*FusedNLL.apply(*inputs, *parameters))  # type: ignore[no-untyped-call]

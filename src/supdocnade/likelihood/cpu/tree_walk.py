@@ -16,7 +16,7 @@ from operator import call
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients, Integers
 from supdocnade.likelihood.cpu.tree_walk_kernels import (
     add_shared_gradients,
@@ -121,7 +121,7 @@ class TreeLayer:
 
 
 def tree_nll(
-    batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: str
+    batch: Batch, parameters: Parameters, tree: WordTree, activation: str
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
     inputs = TreeLayer(tree), activation, batch, parameters.need_gradients
