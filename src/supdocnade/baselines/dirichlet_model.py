@@ -371,7 +371,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         return self._infer(X)[0].bound_B
 
     def perplexity(self, X: Any, average: str = "document") -> float:
-        """Return an upper bound of the perplexity per word, that of `log_prob_bound`.
+        """Return an upper bound of the perplexity per word, computed from `log_prob_bound`.
 
         Documents without words are skipped.
 

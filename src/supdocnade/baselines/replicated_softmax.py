@@ -136,7 +136,7 @@ class ReplicatedSoftmax(CountModel):
         parameters: list[Floats],
         generator: np.random.Generator,
     ) -> tuple[Floats, Floats, Floats]:
-        """Return the statistics of documents minus those of samples, for W, b and a."""
+        """Return the statistics of documents minus the statistics of samples, for W, b and a."""
         W_KH, b_K, a_H = parameters
         size_B1 = np.asarray(counts.sum(axis=1))[:, None]
         hidden_BH = expit(counts @ W_KH + size_B1 * a_H)

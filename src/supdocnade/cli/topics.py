@@ -1,4 +1,4 @@
-"""`supdocnade topics`: learn topics from texts, or find those of other texts."""
+"""`supdocnade topics`: learn topics from texts, or find the topics of other texts."""
 
 import os
 import shlex
@@ -41,7 +41,7 @@ N_SHOWN = 3
 
 
 def topics(options: Topics) -> None:
-    """Learn topics, or print those of other texts."""
+    """Learn topics, or print the topics of other texts."""
     if options.output is None:
         assert options.predict is not None, "checked"
         print_topics(options.predict, options.corpus, parse_fields(options.fields)[0], options.json)

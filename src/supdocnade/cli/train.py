@@ -285,7 +285,7 @@ def check_records(photos: str, records: Sequence[ImageRecord]) -> None:
 def describe_records(records: Sequence[ImageRecord], *, extends: bool = False) -> list[str]:
     """Return notes about unusual classes and tags.
 
-    If they are added to those of a model, few photographs of a class are not unusual.
+    If they are added to a model, few photographs of a class are not unusual.
     """
     labels = from_records(records).count_classes()
     one_class = len(labels) == 1 and not extends

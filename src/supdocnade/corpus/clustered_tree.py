@@ -102,7 +102,7 @@ def order_leaves(
 
     Parameters
     ----------
-    vectors_KE : a vector of length 1 per word; the similarity of words is that of the directions.
+    vectors_KE : a vector of length 1 per word; similar words have similar directions.
     weight_K : positive weights of the words in the centres of the halves.
     """
     words_K = np.arange(len(vectors_KE))

@@ -43,7 +43,7 @@ ID = np.dtype("<i4")
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusRecord:
-    """The file of a corpus beside those of its shards."""
+    """The file of a corpus beside the files of its shards."""
 
     n_words: int = stored(least=1, most=MAX_VOCABULARY)
     encoder: str | None

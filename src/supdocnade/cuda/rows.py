@@ -26,7 +26,7 @@ BLOCK = 128
 
 
 class SortedTokens:
-    """Tokens in the order of the keys of their words; those of the same word keep their order.
+    """Tokens in the order of the keys of their words; tokens of a word keep their order.
 
     Parameters
     ----------

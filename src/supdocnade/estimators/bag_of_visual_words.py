@@ -46,7 +46,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     ----------
     encoder_ : ImageEncoder
     n_features_out_ : int
-        Number of visual words, those of SIFT beside others included, times the number of regions.
+        Number of visual words, with the SIFT words beside others, times the number of regions.
 
     Examples
     --------

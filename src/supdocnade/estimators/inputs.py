@@ -84,7 +84,7 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
 def read_fitted_features(
     estimator: Any, given: Any, n_documents: int
 ) -> NDArray[np.float32] | None:
-    """Return the global features of documents, which must be like those of the fit."""
+    """Return the global features of documents, which must be like the features in `fit`."""
     features_BF = read_global_features(given, n_documents)
     name, expected = type(estimator).__name__, estimator.n_global_features_
     if features_BF is None:
@@ -321,7 +321,7 @@ def _unknown_label(labels: NDArray[Any], classes: NDArray[Any]) -> InvalidArgume
 def read_annotation_names(
     annotations: Any, given: Sequence[str] | ArrayLike | None
 ) -> list[str] | None:
-    """Return the names of the annotation columns: those given, or those of a data frame."""
+    """Return the names of the annotation columns: the given ones, or the data frame's."""
     if annotations is None:
         if given is not None:
             raise InvalidArgument("annotation_names needs annotations, got none.")

@@ -179,7 +179,7 @@ class TopicInference(
         return presence_correlation(topics_BR, _blocks(self._read_counts(documents)))
 
     def _features_to_read(self, documents: Any, global_features: Any) -> NDArray[np.float32]:
-        """Return the topic features of documents, or those of every word alone if None."""
+        """Return the topic features of documents, or by default of every word alone."""
         if documents is None:
             check_is_fitted(self, "network_")
             return self._features_of_words()

@@ -162,7 +162,7 @@ class TopicModel(TopicInference, DocNADESettings):
         return None
 
     def _choose_seed(self) -> int:
-        """Return the seed of a fit: that of the checkpoint if it resumes one without a seed."""
+        """Return the seed of a fit: the seed of the checkpoint if it resumes one without a seed."""
         if self.random_state is None and self.checkpoint is not None:
             from supdocnade.training.checkpoint import load_seed
             from supdocnade.training.trainer import CHECKPOINT

@@ -1,6 +1,6 @@
 """Tags of photographs from keywords that photo managers have stored.
 
-The keywords of a photograph `a.jpg` are those of the first that has any: the XMP sidecar
+A photograph `a.jpg` gets the keywords of the first place that has any: the XMP sidecar
 `a.jpg.xmp` (darktable, digiKam), the sidecar `a.xmp` (Lightroom), the XMP packet inside the file,
 the IPTC record inside the file. Keywords that `supdocnade tag` wrote are left out.
 """

@@ -69,7 +69,7 @@ class MetadataEntry(NamedTuple):
 
     line: int
     has_label: bool
-    """False if the class is that of the folder."""
+    """False if the name of the folder is the class."""
     label: str | None
     tags: tuple[str, ...] | None
 

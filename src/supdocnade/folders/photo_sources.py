@@ -171,7 +171,7 @@ def expand_pattern(address: str) -> list[str]:
 
 
 def _list_photographs(address: str) -> tuple[str, list[str]]:
-    """Return the folder of a list, and the names in it; those of files elsewhere are absolute."""
+    """Return the folder of a list, and the names in it; names of files elsewhere are absolute."""
     folder = _folder_of_list(address)
     start = f"{absolute_address(folder)}/"
     lines = [line.strip() for line in split_lines(decode_text(read_address(address), address))]

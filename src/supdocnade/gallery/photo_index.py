@@ -183,7 +183,7 @@ class Gallery:
 
     Attributes
     ----------
-    classes, tag_names : those of the model.
+    classes, tag_names : of the model.
     threshold : a photograph has a tag if its probability is at least this.
     is_complete : False if the run that writes the index is unfinished.
     version : part of the addresses of thumbnails, so that browsers do not show outdated ones.

@@ -217,7 +217,7 @@ def patch_centres(shape: tuple[int, int], patch_size: int, step: int) -> Floats:
 
 
 def mirrored_order() -> NDArray[np.int64]:
-    """Return the order of the entries of a descriptor in that of the mirrored patch.
+    """Return the order of the entries of a descriptor in the descriptor of the mirrored patch.
 
     Left and right bins change places, and a gradient to the right becomes one to the left. Entries
     are ordered by bin, row by row, and by orientation within a bin.

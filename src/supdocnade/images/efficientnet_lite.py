@@ -37,7 +37,7 @@ VERSION = 2
 OPSET, IR_VERSION = 17, 8
 
 OUTPUTS = ("stride32", "stride16", "stride8")
-"""Feature maps; the first one is that of visual words."""
+"""Feature maps; visual words are made of the first."""
 
 _STRIDES = (1, 2, 2, 2, 1, 2, 1)
 """Strides of the first blocks of the stages; a stage is a run of blocks of equal width."""

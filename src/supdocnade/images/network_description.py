@@ -35,9 +35,9 @@ class NetworkDescription:
     licence: str = "unknown"
     """Name of the licence of the weights."""
     outputs: tuple[str, ...] | None = None
-    """Names of the outputs to take, that of visual words first. By default, the only output."""
+    """Names of the outputs to take, the output for visual words first. By default, the only one."""
     class_tokens: int = setting(0, least=0)
-    """Number of tokens before those of the patches. The first of them describes the image."""
+    """Number of tokens before the tokens of patches. The first of them describes the image."""
     rows: int | None = setting(None, least=1)
     """Rows of patches, if the network gives tokens. By default, the patches form a square."""
     columns: int | None = setting(None, least=1)

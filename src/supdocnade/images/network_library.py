@@ -1,4 +1,4 @@
-"""Networks by name: those of installed packages, and those that a user imported.
+"""Networks by name: networks of installed packages, and networks that a user imported.
 
 An imported network is a folder with its name, which holds the ONNX file, its external data and its
 description.
@@ -35,7 +35,7 @@ def networks_folder() -> Path:
 
 
 def list_networks() -> list[str]:
-    """Return the names of the networks that are installed, those of packages first."""
+    """Return the names of the networks that are installed, networks of packages first."""
     installed = [name for name in SIDES if find_weights(name) is not None]
     return installed + sorted({path.parent.name for path in networks_folder().glob("[!.]*/*.json")})
 

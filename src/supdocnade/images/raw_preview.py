@@ -62,7 +62,7 @@ def _count_pixels(content: bytes, place: int) -> int:
 
 
 def _read_header(content: bytes) -> Image.Exif:
-    """Return the metadata in the header of a RAW file; that of a RAF file is in its preview."""
+    """Return the metadata in the header of a RAW file; a RAF file has it in its preview."""
     start = content.find(b"CMT1") + 4 if content[4:12] == b"ftypcrx " else 0
     head = content[start : start + _HEAD]
     exif = Image.Exif()

@@ -87,7 +87,7 @@ def check_images(images: Any) -> list[Any]:
 
 
 def image_name(images: Sequence[Any], number: int) -> str:
-    """Return the name of an image in messages: that of its source, or its number."""
+    """Return the name of an image in messages: the name of its source, or its number."""
     return source_name(images[number]) if is_source(images[number]) else f"image {number}"
 
 

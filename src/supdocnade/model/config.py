@@ -22,7 +22,7 @@ class DocNADEConfig:
     """Words that are given at test time; ids 0 .. n_visual_words - 1."""
     n_annotation_words: int = setting(0, least=0)
     """A, the number of annotations, which are predicted at test time. If they are words, their ids
-    come after those of the visual words."""
+    come after the ids of the visual words."""
     n_topics: int = setting(200, "H, the number of topics (hidden units).", least=1)
     output: str | Callable[[int], Any] = setting(
         "tree",

@@ -8,7 +8,7 @@ are often on no photograph of the class.
 
 Tags are counted: a tag is shown with its share of the photographs of a class, beside its share of
 the others, since tags with large averages in W may be on no photograph of the class. The tags and
-classes of a topic are those of the tenth of the training photographs that have most of it.
+classes of a topic are counted in the tenth of the training photographs that have most of it.
 """
 
 from base64 import b64encode
@@ -34,7 +34,7 @@ N_TOPICS, N_WORDS, N_TAGS, N_CLASSES = 3, 4, 5, 3
 """Numbers shown in the paper's figure, and of the classes of a topic."""
 
 ACTIVE_SHARE = 0.1
-"""Share of the photographs that count as those of a topic."""
+"""Share of the photographs that count as photographs of a topic."""
 
 
 def mean_words(weight_HK: Floats, topics: Sequence[int], n_visual_words: int) -> list[int]:

@@ -99,7 +99,7 @@ _INVISIBLE = "\u200d\ufe0e\ufe0f"
 
 
 def contribution_map(explanation: "Explanation") -> Floats:
-    """Return the contribution of every pixel, (height, width); it sums to that of all patches."""
+    """Return the contribution of every pixel, (height, width); their sum is that of the patches."""
     total = np.zeros(explanation.size)
     for side in np.unique(explanation.patch_size_S):
         chosen = explanation.patch_size_S == side

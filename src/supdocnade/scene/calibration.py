@@ -22,7 +22,7 @@ TAG_PRECISION = 0.8
 """Precision, on held-out photographs, of the tags that are written to sidecars."""
 
 PSEUDO_IMAGES = 10.0
-"""Weight, in images, of the expected precision beside that of the images of a tag."""
+"""Number of images that the expected precision counts as, beside the images of a tag."""
 
 
 def fit_temperature(score_BC: Floats, label_B: NDArray[np.int64]) -> float:

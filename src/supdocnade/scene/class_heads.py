@@ -185,7 +185,7 @@ class RBFSVM(ClassHead):
         )
 
     def scores(self, hidden_BH: Topics) -> Floats:
-        """Return the decision values of documents, (B, C); the largest is that of the class.
+        """Return the decision values of documents, (B, C); the predicted class has the largest.
 
         Every row is computed by itself: its numbers do not depend on the other rows.
         """

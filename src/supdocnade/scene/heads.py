@@ -134,7 +134,7 @@ class TagHead(ABC):
 
     @staticmethod
     def normalize(scores_BA: Floats) -> Floats:
-        """Return scores to which a term was added, as comparable as those of `scores`, (B, A)."""
+        """Return scores to which a term was added, as comparable as before, (B, A)."""
         return scores_BA
 
     @staticmethod

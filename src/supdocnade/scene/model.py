@@ -334,7 +334,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         return cls.load(name if os.path.isdir(name) else download(name, **options))
 
     def _with_words(self, words: VisualWords) -> SceneSettings:
-        """Return the settings, those of visual words replaced by the settings of some words."""
+        """Return the settings with the settings of these visual words."""
         of_words = {name: getattr(words.fit_settings, name) for name in WORD_SETTINGS}
         return replace(self, **of_words | words.encoder.count_learned())
 

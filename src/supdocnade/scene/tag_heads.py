@@ -168,7 +168,7 @@ def tag_scores(
 
     Parameters
     ----------
-    scores_BA : those of the head.
+    scores_BA : scores of the head.
     proba_BC, share_CA, weight : as for `add_class_term`.
     """
     if weight == 0:
@@ -187,7 +187,7 @@ def choose_class_weight(
 
     Parameters
     ----------
-    scores_BA : those of the head.
+    scores_BA : scores of the head.
     share_CA : None without classes.
     present_BA : of `present_tags`.
 

@@ -179,7 +179,7 @@ def describe_similar(
 
 
 def near_duplicates(gallery: Gallery, picture: bytes, numbers: Sequence[int]) -> set[int]:
-    """Return those of some photographs of the gallery that show the picture of an image file."""
+    """Return which of some photographs of the gallery show the picture of an image file."""
     images = [picture, *map(gallery.picture, numbers)]
     thumbnails = [comparison_thumbnail(image) for image in images]
     first, *groups = group_near_duplicates(thumbnails, list(map(str, range(len(images)))))

@@ -156,7 +156,7 @@ class SimilarTo(Schema):
 
 
 class SimilarOut(Schema):
-    """Photographs similar to those of the request."""
+    """Photographs similar to the images of the request."""
 
     similar: list[SimilarTo]
     errors: list[Problem]

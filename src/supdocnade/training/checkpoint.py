@@ -39,7 +39,7 @@ def set_parameters(network: nn.Module, values: Tensors) -> None:
 
 @dataclass(kw_only=True)
 class StoredRun:
-    """A training run in a file; the shapes of arrays are those of its network."""
+    """A training run in a file; its network determines the shapes of arrays."""
 
     settings: dict[str, Any]
     history: History

@@ -181,7 +181,7 @@ class Trainer:
     config : settings of the run.
     class_weight : (C,) multiplies the class term of documents of each class.
     checkpoint : file that is written after every epoch, and resumed from if it exists.
-    progress : called with `stage`, the updates done and those of all epochs. The trainer itself
+    progress : called with `stage`, the updates done and their total. The trainer itself
         prints nothing.
     on_epoch : called with the number of every completed epoch before its checkpoint is written;
         after a kill it is called again for an epoch whose checkpoint was not written. If it

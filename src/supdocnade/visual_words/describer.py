@@ -1,8 +1,8 @@
 """Descriptors of the patches of an image: the features from which visual words are made.
 
-There are three kinds of features: dense SIFT, the activations of a pretrained network, and those of
-a function of the user. Another kind gets a class here with the same methods, whose fields are in a
-file; codebook, regions, cache and estimators do not depend on the kind.
+There are three kinds of features: dense SIFT, the activations of a pretrained network, and the
+results of a function of the user. Another kind gets a class here with the same methods, whose
+fields are in a file; codebook, regions, cache and estimators do not depend on the kind.
 """
 
 import os

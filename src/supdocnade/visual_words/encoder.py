@@ -87,7 +87,7 @@ class ImageEncoder:
 
     @property
     def n_words(self) -> int:
-        """Number of visual words, those of SIFT beside others included."""
+        """Number of visual words, with the SIFT words beside others."""
         sift = self.sift_encoder
         return self.codebook.n_words + (0 if sift is None else sift.n_words)
 

@@ -35,7 +35,7 @@ class PatchExamples:
 
     @classmethod
     def of(cls, patches: Sequence[NDArray[np.uint8]], side: int) -> "PatchExamples":
-        """Return examples, given those of each word as (examples, side, side, 3) pixels."""
+        """Return examples, given the patches of each word as (examples, side, side, 3) pixels."""
         pictures = tuple(_draw(each) if len(each) else b"" for each in patches)
         return cls(pictures, np.array([len(each) for each in patches], np.int32), side)
 

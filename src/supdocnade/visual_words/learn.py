@@ -79,7 +79,7 @@ def learn_words(
 
     Parameters
     ----------
-    settings : those of a run, such as `n_jobs`, have no effect: they are in `options`.
+    settings : how to run, such as `n_jobs`, has no effect here: `options` says it.
     min_words : as for `BagOfVisualWords.fit`.
     """
     sift, regions = settings.check()

@@ -103,7 +103,7 @@ class BatchArrays:
 
     @property
     def tokens(self) -> slice:
-        """Tokens of the block among those of the batch."""
+        """Tokens of the block among the tokens of the batch."""
         return slice(int(self.offsets_B1[0]), int(self.offsets_B1[-1]))
 
     @property
@@ -147,7 +147,7 @@ class RowGradient:
 
 
 class Gradients:
-    """Gradients of Σ_d nll_d with respect to every parameter; those of W and V are not cleared.
+    """Gradients of Σ_d nll_d by every parameter; the gradients of W and V are not cleared.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def _write_prefixes(
 def _add_suffixes(
     block: BatchArrays, grad_NH: Floats, word: RowGradient, grad_c_RH: Floats, second_W: Floats
 ) -> None:
-    """Add the gradients of W and c, given those of the activations.
+    """Add the gradients of W and c, given the gradients of the activations.
 
     Documents share words, so threads cannot simply divide the documents. Two halves of them are
     summed separately and then added; further threads split the columns of each half. With a large
