@@ -33,10 +33,10 @@ from experiments.paper.topic_models import (
 from experiments.paper.words import encode_words, save_words
 from supdocnade.checks import check_choice
 from supdocnade.errors import InvalidArgument, UnwritableFile
+from supdocnade.likelihood.operations import choose_device
 from supdocnade.runs import ProgressCallback, RunOptions
 from supdocnade.scene.prediction import current_versions
 from supdocnade.storage import write_atomically
-from supdocnade.training.trainer import choose_device
 
 STAGES = ("words", "models", "others", "page")
 

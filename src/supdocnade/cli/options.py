@@ -113,7 +113,7 @@ class OnDevice(Command):
         super().check()
         if self.device == "cuda" and self.works_here:
             # Torch takes a second to import, and many commands work without it.
-            from supdocnade.training.trainer import choose_device
+            from supdocnade.likelihood.operations import choose_device
 
             choose_device(self.device)
 

@@ -1,4 +1,4 @@
-"""The likelihood operations, and the choice of the backend that computes each call.
+"""The likelihood operations, and the choice of the backend and the device that compute them.
 
 The backend is chosen per call: the fastest one that fits the device and type of the parameters. The
 choice is reported once through `logging`. Within `use_backend` one of them serves all calls.
@@ -20,6 +20,7 @@ from supdocnade.checks import check_choice, check_shape
 from supdocnade.errors import BackendUnavailable
 from supdocnade.likelihood import ACTIVATIONS, Activation
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters, check_call
+from supdocnade.runs import DEVICES
 from supdocnade.tree import WordTree
 
 logger = logging.getLogger("supdocnade")
@@ -179,6 +180,39 @@ def own_trainer(backend: str) -> Any:
         return None
     module, name = _OWN_TRAINERS[backend]
     return getattr(importlib.import_module(module), name)
+
+
+MIN_GPU_WORK = 2e9
+"""Words × topics × epochs that take a CPU some seconds: less than a GPU takes to start."""
+
+
+def choose_device(
+    request: str,
+    operation: Operation | None = None,
+    activation: Activation = "relu",
+    work: float = 0.0,
+) -> torch.device:
+    """Return the device of a training.
+
+    Parameters
+    ----------
+    request : "cpu"; "cuda", which raises `BackendUnavailable` if there is no GPU; or "auto", which
+        takes a GPU only if its kernels serve the training and there is enough work for it.
+    operation : likelihood that is trained; None for an output layer of one's own.
+    work : words × topics × epochs.
+    """
+    check_choice("device", request, DEVICES)
+    cpu, gpu, has_gpu = torch.device("cpu"), torch.device("cuda"), torch.cuda.is_available()
+    if request == "cuda" and not has_gpu:
+        raise BackendUnavailable(
+            "device 'cuda' is not available: torch finds no GPU on this machine; "
+            "'auto' takes the CPU here."
+        )
+    if request == "auto":
+        if operation is None or callable(activation) or work < MIN_GPU_WORK or not has_gpu:
+            return cpu
+        request = operation.choose(gpu, torch.float32)
+    return torch.device("cuda", torch.cuda.current_device()) if request == "cuda" else cpu
 
 
 def tree_nll(

@@ -26,10 +26,11 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import ProcessLost, TrainingDiverged
 from supdocnade.likelihood.contract import Batch, sparse_gradient
+from supdocnade.likelihood.operations import choose_device
 from supdocnade.threads import limit_threads
 from supdocnade.training.checkpoint import load_moments
 from supdocnade.training.optimizers import split_tables, touched_rows
-from supdocnade.training.trainer import Trainer, choose_device
+from supdocnade.training.trainer import Trainer
 
 TIMEOUT = timedelta(days=1)
 """How long a process waits for others, which may be busy. If one ends, this is noticed at once."""

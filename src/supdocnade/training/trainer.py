@@ -16,16 +16,16 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from supdocnade.checks import check_choice, check_shape
+from supdocnade.checks import check_shape
 from supdocnade.corpus.clustered_tree import clustered_tree
 from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import Rows
-from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.contract import Batch
-from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL, own_trainer
+from supdocnade.likelihood.operations import choose_device, own_trainer
 from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, make_network, random_tree
-from supdocnade.runs import DEVICES, ProgressCallback, RunOptions, no_progress
+from supdocnade.runs import ProgressCallback, RunOptions, no_progress
 from supdocnade.seeding import named_generator, token_order
 from supdocnade.threads import limit_threads, one_torch_thread
 from supdocnade.training.checkpoint import (
@@ -53,9 +53,6 @@ from supdocnade.training.validation import available_metrics, compute_metrics
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `RunOptions.checkpoint`."""
-
-MIN_GPU_WORK = 2e9
-"""Words × topics × epochs. Less work than this takes a CPU less time than a GPU takes to start."""
 
 
 def train_network(
@@ -85,7 +82,9 @@ def train_network(
         if isinstance(class_weight, str):
             class_weight = part.balanced_class_weight()
         network = new_network(part, config, training)
-        network.to(_device_of_training(part, config, training, run))
+        work = int(part.length_B.sum()) * config.n_topics * training.max_epochs
+        operation = network.output.operation
+        network.to(choose_device(run.device, operation, config.activation, work))
         trainer = make_trainer(
             network,
             training,
@@ -136,40 +135,6 @@ def split_for_validation(
             f"{len(documents)} documents leaves none."
         )
     return documents.take(np.flatnonzero(~held_out)), documents.take(np.flatnonzero(held_out))
-
-
-def _device_of_training(
-    documents: Documents, config: DocNADEConfig, training: TrainerConfig, run: RunOptions
-) -> torch.device:
-    """Return the device to train on; "auto" takes a GPU only if there is enough work."""
-    if run.device != "auto":
-        return choose_device(run.device)
-    work = int(documents.length_B.sum()) * config.n_topics * training.max_epochs
-    is_plain = callable(config.output) or callable(config.activation)
-    if is_plain or work < MIN_GPU_WORK or not torch.cuda.is_available():
-        return torch.device("cpu")
-    operation = TREE_NLL if config.output == "tree" else SOFTMAX_NLL
-    fused = operation.choose(torch.device("cuda"), torch.float32) == "cuda"
-    return choose_device("cuda" if fused else "cpu")
-
-
-def choose_device(request: str) -> torch.device:
-    """Return the device for a request.
-
-    Parameters
-    ----------
-    request : "cpu"; "cuda", which raises `BackendUnavailable` if there is no GPU; or "auto", which
-        takes the GPU if there is one.
-    """
-    check_choice("device", request, DEVICES)
-    if request != "cpu" and torch.cuda.is_available():
-        return torch.device("cuda", torch.cuda.current_device())
-    if request == "cuda":
-        raise BackendUnavailable(
-            "device 'cuda' is not available: torch finds no GPU on this machine; "
-            "'auto' takes the CPU here."
-        )
-    return torch.device("cpu")
 
 
 class Trainer:

@@ -7,7 +7,14 @@ from tests.likelihood_problems import make_problem
 
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood.contract import Batch
-from supdocnade.likelihood.operations import ROW_ADAM, TREE_NLL, Backend, Operation, use_backend
+from supdocnade.likelihood.operations import (
+    ROW_ADAM,
+    TREE_NLL,
+    Backend,
+    Operation,
+    choose_device,
+    use_backend,
+)
 
 OUTPUTS = ["tree", "softmax"]
 ACTIVATIONS = ["relu", "tanh", "sigmoid"]
@@ -118,3 +125,25 @@ def test_an_operation_without_the_backend_of_a_block_chooses_its_own():
     for request, chosen in (("reference", "cpu"), ("vectorized", "vectorized")):
         with use_backend(request):
             assert ROW_ADAM.choose(torch.device("cpu"), torch.float32) == chosen
+
+
+def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(BackendUnavailable, match="device 'cuda' is not available: torch finds no"):
+        choose_device("cuda")
+
+
+def test_a_gpu_is_chosen_unless_the_cpu_is_requested(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(TREE_NLL, "choose", lambda device, dtype: device.type)
+    assert choose_device("cuda") == torch.device("cuda", 1)
+    assert choose_device("auto", TREE_NLL, work=1e10) == torch.device("cuda", 1)
+    for others in ((TREE_NLL, "relu", 1e8), (None, "relu", 1e10), (TREE_NLL, torch.sin, 1e10)):
+        assert choose_device("auto", *others) == choose_device("cpu") == torch.device("cpu")
+
+
+def test_unknown_devices_are_refused():
+    with pytest.raises(InvalidArgument, match="device must be one of 'auto', 'cpu', 'cuda', got"):
+        choose_device("cuda:1")

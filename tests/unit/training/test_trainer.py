@@ -1,14 +1,13 @@
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
 from supdocnade.corpus import Documents
-from supdocnade.errors import BackendUnavailable, InvalidArgument, TrainingDiverged
+from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.training.config import TrainerConfig
-from supdocnade.training.trainer import Trainer, choose_device
+from supdocnade.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_process_on_a_cpu")
 _, CORPUS = scene_corpus(50, mean_length=20)
@@ -133,22 +132,3 @@ def test_divergence_in_the_last_update_is_noticed(tmp_path):
         with pytest.raises(TrainingDiverged, match=r"became (nan|inf) after epoch 1; lower"):
             train(config, **options)
     assert not (tmp_path / "run").exists()
-
-
-def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
-    with pytest.raises(BackendUnavailable, match="device 'cuda' is not available: torch finds no"):
-        choose_device("cuda")
-
-
-def test_a_gpu_is_chosen_unless_the_cpu_is_requested(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    assert choose_device("auto") == choose_device("cuda") == torch.device("cuda", 1)
-    assert choose_device("cpu") == torch.device("cpu")
-
-
-def test_unknown_devices_are_refused():
-    with pytest.raises(InvalidArgument, match="device must be one of 'auto', 'cpu', 'cuda', got"):
-        choose_device("cuda:1")
