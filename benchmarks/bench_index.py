@@ -87,7 +87,7 @@ def ask(model: Path, folder: Path) -> Figures:
     tags, label = gallery.tag_names, gallery.classes[0]
 
     def search(**terms: Any) -> None:
-        """What the server does for a page of the gallery."""
+        """Do what the server does for a page of the gallery."""
         rows, _ = gallery.search(**terms)
         gallery.count_classes(rows)
         gallery.count_tags(rows)

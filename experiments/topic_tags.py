@@ -1,4 +1,4 @@
-"""LabelMe: are the tags shown for a topic those of its photographs?
+"""LabelMe: compare the tags that are shown for a topic with the tags of its photographs.
 
 python -m experiments.topic_tags
 

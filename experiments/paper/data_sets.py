@@ -377,7 +377,7 @@ class PhotoSet:
     """The files; empty on a machine that does not have them."""
 
     def __len__(self) -> int:
-        """The number of photographs."""
+        """Return the number of photographs."""
         return len(self.names)
 
     @property

@@ -84,7 +84,7 @@ class Shard:
         return digest(arrays, json.dumps(description)), record
 
     def __len__(self) -> int:
-        """The number of documents."""
+        """Return the number of documents."""
         return len(self.offsets_B1) - 1
 
     @property
@@ -319,7 +319,7 @@ class Corpus:
         self.__dict__.pop("_offsets", None)
 
     def __len__(self) -> int:
-        """Number of documents."""
+        """Return the number of documents."""
         return sum(map(len, self.shards))
 
     def __repr__(self) -> str:

@@ -252,7 +252,7 @@ class TouchedRows:
     def _number_rows(
         self, row_of_slot: Tensor, first: int, last: int, n_rows: int, padded: bool
     ) -> SparseRows:
-        """Number the touched rows of the table whose marks are `first:last`."""
+        """Give numbers to the touched rows of the table whose marks are `first:last`."""
         rows_R = torch.empty(n_rows, dtype=torch.int64, device=row_of_slot.device)
         place = torch.empty_like(row_of_slot)
         kernels.number_rows[(triton.cdiv(len(place), BLOCK),)](

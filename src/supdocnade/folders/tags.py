@@ -56,7 +56,7 @@ class AnnotationVocabulary:
         return cls(tuple(sorted(name for name, count in counts.items() if count >= min_count)))
 
     def __len__(self) -> int:
-        """Number A of annotation words."""
+        """Return A, the number of annotation words."""
         return len(self.names)
 
     def encode(self, tags: Sequence[Tags]) -> sparse.csr_array:

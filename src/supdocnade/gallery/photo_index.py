@@ -241,7 +241,7 @@ class Gallery:
             self._proba_N = both_NP[:, :n_classes].max(axis=1).astype(np.float64)
 
     def __len__(self) -> int:
-        """The number of photographs."""
+        """Return the number of photographs."""
         return len(self._names)
 
     @classmethod

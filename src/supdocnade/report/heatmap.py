@@ -119,8 +119,9 @@ def contribution_map(explanation: "Explanation") -> Floats:
 
 
 def contribution_scale(explanation: "Explanation") -> tuple[Floats, float]:
-    """Return the contribution per hundredth of the area at every pixel, (height, width), and the
-    absolute value that is drawn in full colour.
+    """Return the contribution per hundredth of the area, (height, width), and its limit.
+
+    Contributions of at least the limit are drawn in full colour.
     """
     height, width = explanation.size
     values = contribution_map(explanation) * (height * width / 100)

@@ -125,7 +125,7 @@ class CorrectionFile:
             raise
 
     def __len__(self) -> int:
-        """The number of photographs that are corrected."""
+        """Return the number of photographs that are corrected."""
         return len(self._corrections)
 
     def has(self, path: str) -> bool:

@@ -52,7 +52,7 @@ class Photographs:
             self.sources.extend([b""] * len(self.names))
 
     def __len__(self) -> int:
-        """The number of photographs."""
+        """Return the number of photographs."""
         return len(self.names)
 
     def take(self, chosen: Sequence[int] | NDArray[np.integer]) -> "Photographs":

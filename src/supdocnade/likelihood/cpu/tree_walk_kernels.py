@@ -52,7 +52,7 @@ def _find_paths(
     leaves, n_leaves, top_depth, row_bytes, V, zeros, grad, slots_T, top, spare, b_T, path_of,
     begins, nodes, V_rows, grad_rows, bias, turns,
 ):  # fmt: skip
-    """Number the paths to the leaves of a tile and describe every step of them.
+    """Count the paths to the leaves of a tile and describe every step of them.
 
     For every step are written: the node, the addresses of its row of V and of its gradient, its
     bias and the turn taken there. Past the end of a path the node is negative and different for
