@@ -119,10 +119,7 @@ def contribution_map(explanation: "Explanation") -> Floats:
 
 
 def contribution_scale(explanation: "Explanation") -> tuple[Floats, float]:
-    """Return the contribution per hundredth of the area, (height, width), and its limit.
-
-    Contributions of at least the limit are drawn in full colour.
-    """
+    """Return the contribution per hundredth of the area at every pixel, and that of full colour."""
     height, width = explanation.size
     values = contribution_map(explanation) * (height * width / 100)
     return values, float(np.quantile(np.abs(values), 0.995))
