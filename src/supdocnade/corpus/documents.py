@@ -68,7 +68,7 @@ class Documents:
         global_features: ArrayLike | None = None,
         annotations_are_words: bool = True,
     ) -> "Documents":
-        """Build documents from counts.
+        """Build documents from counts; labels and weights are used as they are.
 
         A count x becomes ceil(x) tokens of weight x / ceil(x): whole counts are exact.
 
@@ -99,16 +99,20 @@ class Documents:
         tags, tag_BA = read_annotations(annotations, annotation_mask, n_documents), None
         if tags is not None and not annotations_are_words and tags.shape[1]:
             tag_BA = _tag_table(tags, annotation_mask)
-        label_BC = None
+        label_B, label_BC = np.full(n_documents, NO_LABEL, np.int64), None
         if labels is not None and np.ndim(labels) == 2:
-            label_BC = _check_label_table(labels, n_documents, n_classes)
+            label_BC = np.asarray(labels, np.int8)
+        elif labels is not None:
+            label_B = np.asarray(labels, np.int64)
         return cls(
             tokens=_make_tokens(matrix, tags if tag_BA is None else None),
             n_visual_words=n_visual_words,
             n_annotation_words=0 if tags is None else tags.shape[1],
-            label_B=_check_labels(labels if label_BC is None else None, n_documents, n_classes),
+            label_B=label_B,
             n_classes=n_classes,
-            document_weight_B=_check_weights(document_weight, n_documents),
+            document_weight_B=(
+                None if document_weight is None else np.asarray(document_weight, np.float32)
+            ),
             global_features_BF=read_global_features(global_features, n_documents),
             tag_BA=tag_BA,
             label_BC=label_BC,
@@ -342,35 +346,3 @@ def _clear_unknown(annotations: Any, mask: ArrayLike, n_documents: int) -> Any:
     if matrix.shape[0] == n_documents:
         matrix.data[np.repeat(~known, np.diff(matrix.indptr))] = 0
     return matrix
-
-
-def _check_labels(given: ArrayLike | None, n_documents: int, n_classes: int) -> NDArray[np.int64]:
-    if given is None:
-        return np.full(n_documents, NO_LABEL, np.int64)
-    labels = np.asarray(given)
-    check_shape("labels", labels.shape, (n_documents,))
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise InvalidArgument(f"labels must be integers, got {labels.dtype}.")
-    if labels.size and not (labels.min() >= NO_LABEL and labels.max() < n_classes):
-        raise InvalidArgument(
-            f"labels must lie in 0 .. {n_classes - 1}, got {labels.min()} .. {labels.max()}."
-        )
-    return labels.astype(np.int64)
-
-
-def _check_label_table(given: ArrayLike, n_documents: int, n_classes: int) -> NDArray[np.int8]:
-    labels = np.asarray(given)
-    check_shape("labels", labels.shape, (n_documents, n_classes))
-    if not np.isin(labels, (0, 1, NO_LABEL)).all():
-        raise InvalidArgument(f"a table of labels must hold 0, 1 or {NO_LABEL}, got others.")
-    return labels.astype(np.int8)
-
-
-def _check_weights(given: ArrayLike | None, n_documents: int) -> NDArray[np.float32] | None:
-    if given is None:
-        return None
-    weight = np.asarray(given, np.float32)
-    check_shape("document_weight", weight.shape, (n_documents,))
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise InvalidArgument("document_weight must be finite and not negative.")
-    return weight

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,38 +167,6 @@ class Tokens(NamedTuple):
         return Tokens(self.ids_N[order_N], None if weight_N is None else weight_N[order_N])
 
 
-class TokenSource(Protocol):
-    """The tokens of documents, in memory or on disk."""
-
-    @property
-    def length_B(self) -> NDArray[np.int64]:
-        """Number of tokens of every document."""
-
-    @property
-    def weighted(self) -> bool:
-        """True if tokens carry weights, even if those of the chosen documents are all 1."""
-
-    def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
-        """Return the tokens of the given documents.
-
-        Parameters
-        ----------
-        order_N : positions in the concatenation of the documents; None keeps their order.
-        """
-
-    def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
-        """Yield all documents in sequence with their tokens, some at a time."""
-
-    def take(self, rows_B: Rows) -> "TokenSource":
-        """Return a source of the given documents, in the given order."""
-
-    def keep_below(self, n_words: int) -> "TokenSource":
-        """Return a source of the same documents without the tokens of ids from `n_words` on."""
-
-    def update_digest(self, digest: "hashlib.blake2b") -> None:
-        """Add everything that the tokens depend on to a digest."""
-
-
 @dataclass(frozen=True, eq=False)
 class MemoryTokens:
     """Tokens in memory."""
@@ -230,16 +198,21 @@ class MemoryTokens:
 
     @cached_property
     def length_B(self) -> NDArray[np.int64]:
-        """See `TokenSource`."""
+        """Number of tokens of every document."""
         return np.diff(self.offsets_B1)
 
     @property
     def weighted(self) -> bool:
-        """See `TokenSource`."""
+        """True if tokens have weights, even if those of the chosen documents are all 1."""
         return self.weight_N is not None
 
     def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
-        """See `TokenSource`."""
+        """Return the tokens of the given documents.
+
+        Parameters
+        ----------
+        order_N : positions in the concatenation of the documents; None keeps their order.
+        """
         positions_N = expand_ranges(self.offsets_B1[rows_B], self.length_B[rows_B])
         # The order is applied to the positions, so that every token is copied once.
         positions_N = positions_N if order_N is None else positions_N[order_N]
@@ -250,14 +223,14 @@ class MemoryTokens:
         yield np.arange(len(self.length_B)), Tokens(self.ids_N, self.weight_N)
 
     def take(self, rows_B: Rows) -> "MemoryTokens":
-        """See `TokenSource`."""
+        """Return the given documents, in the given order."""
         ids_N, weight_N = self.gather(rows_B)
         return MemoryTokens(
             ids_N, np.concatenate([[0], np.cumsum(self.length_B[rows_B])]), weight_N
         )
 
     def keep_below(self, n_words: int) -> "MemoryTokens":
-        """See `TokenSource`."""
+        """Return the same documents without the tokens of ids from `n_words` on."""
         keep_N = self.ids_N < n_words
         n_before = np.concatenate([[0], np.cumsum(keep_N)])
         weight_N = self.weight_N
@@ -268,7 +241,7 @@ class MemoryTokens:
         )
 
     def update_digest(self, digest: "hashlib.blake2b") -> None:
-        """See `TokenSource`."""
+        """Add everything that the tokens depend on to a digest."""
         for array in (self.ids_N, self.offsets_B1, self.weight_N):
             digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
 
@@ -336,12 +309,12 @@ class StoredTokens:
 
     @cached_property
     def length_B(self) -> NDArray[np.int64]:
-        """See `TokenSource`."""
+        """See `MemoryTokens`."""
         length_B = self.words.length_B
         return length_B if self.annotations is None else length_B + self.annotations.length_B
 
     def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
-        """See `TokenSource`."""
+        """See `MemoryTokens`."""
         ids_N = self.words.read_tokens(rows_B)
         tokens = Tokens(ids_N, np.ones(len(ids_N), np.float32) if self.weighted else None)
         if self.annotations is not None:
@@ -351,17 +324,17 @@ class StoredTokens:
         return tokens.reorder(order_N)
 
     def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
-        """See `TokenSource`."""
+        """See `MemoryTokens`."""
         for rows_B in split_blocks(self.length_B, BLOCK_TOKENS):
             yield rows_B, self.gather(rows_B)
 
     def take(self, rows_B: Rows) -> "StoredTokens":
-        """See `TokenSource`; nothing is read from disk."""
+        """See `MemoryTokens`; nothing is read from disk."""
         annotations = None if self.annotations is None else self.annotations.take(rows_B)
         return replace(self, words=self.words[rows_B], annotations=annotations)
 
     def keep_below(self, n_words: int) -> "StoredTokens":
-        """See `TokenSource`; `n_words` must be the size of the corpus' vocabulary."""
+        """See `MemoryTokens`; `n_words` must be the size of the corpus' vocabulary."""
         assert n_words == self.words.corpus.n_words, "only annotations can be dropped"
         return replace(self, annotations=None)
 
@@ -373,6 +346,10 @@ class StoredTokens:
             digest.update(repr(self.words.damping).encode())
         if self.annotations is not None:
             self.annotations.update_digest(digest)
+
+
+TokenSource = MemoryTokens | StoredTokens
+"""The tokens of documents, in memory or on disk."""
 
 
 def _join_tokens(

@@ -5,7 +5,6 @@ has four programs and leaves most of the GPU idle. Here a program processes abou
 (Kingma and Ba 2015).
 """
 
-from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
@@ -24,7 +23,7 @@ from supdocnade.training.optimizers import (
 )
 
 BLOCK = 1024
-"""Numbers per program of `dense_adam`."""
+"""Numbers per program of `update`."""
 
 ROWS, COLUMNS = 16, 128
 """Rows and columns per program of `row_adam`."""
@@ -90,34 +89,6 @@ def update_rows(
         tl.store(mean + there, m, mask=mask)
         tl.store(square + there, s, mask=mask)
         tl.store(table + there, value, mask=mask)
-
-
-def dense_adam(
-    parameters: Sequence[Tensor],
-    gradients: Sequence[Tensor],
-    steps: list[Tensor],
-    means: list[Tensor],
-    squares: list[Tensor],
-    rate: Tensor,
-    betas: tuple[float, float],
-    epsilon: float,
-) -> None:
-    """Update parameters, their step counts and their moments in place.
-
-    Parameters
-    ----------
-    steps : number of updates of each parameter, () float32.
-    rate : () the learning rate, on the GPU.
-    """
-    torch._foreach_add_(steps, 1)
-    lengths = tuple(parameter.numel() for parameter in parameters)
-    firsts = tuple(accumulate((triton.cdiv(length, BLOCK) for length in lengths), initial=0))
-    values, slopes = (tuple(tensor.detach() for tensor in each) for each in (parameters, gradients))
-    update[(firsts[-1],)](
-        values, slopes, tuple(means), tuple(squares), tuple(steps), rate,
-        LENGTHS=lengths, FIRSTS=firsts, BETA1=betas[0], BETA2=betas[1], EPSILON=epsilon,
-        BLOCK=BLOCK,
-    )  # fmt: skip
 
 
 def row_adam(
@@ -202,10 +173,14 @@ class SingleKernelAdam(torch.optim.Adam):
             parameters = [p for p in group["params"] if p.grad is not None]
             states = [adam_state(self, parameter) for parameter in parameters]
             gradients = [p.grad.contiguous() for p in parameters if p.grad is not None]
-            steps, means, squares = (
-                [state[name] for state in states] for name in ("step", "exp_avg", "exp_avg_sq")
-            )
-            dense_adam(
-                parameters, gradients, steps, means, squares,
-                group["lr"], group["betas"], group["eps"],
+            torch._foreach_add_([state["step"] for state in states], 1)
+            lengths = tuple(parameter.numel() for parameter in parameters)
+            blocks = (triton.cdiv(length, BLOCK) for length in lengths)
+            firsts, (beta1, beta2) = tuple(accumulate(blocks, initial=0)), group["betas"]
+            update[(firsts[-1],)](
+                tuple(p.detach() for p in parameters), tuple(g.detach() for g in gradients),
+                *(tuple(s[name] for s in states) for name in ("exp_avg", "exp_avg_sq", "step")),
+                group["lr"],
+                LENGTHS=lengths, FIRSTS=firsts, BETA1=beta1, BETA2=beta2, EPSILON=group["eps"],
+                BLOCK=BLOCK,
             )  # fmt: skip

@@ -19,35 +19,26 @@ from supdocnade.errors import InvalidArgument
 
 
 def read_counts_or_corpus(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array | Corpus:
-    """Return X as `read_counts` does, or unchanged if it is a corpus of the right width.
-
-    Parameters
-    ----------
-    reset : store the width of X; otherwise X must agree with it.
-    """
+    """Return X as `read_counts` does, or unchanged if it is a corpus of the right width."""
     if not isinstance(X, Corpus):
         return read_counts(estimator, X, reset=reset)
-    _check_corpus(estimator, X, reset=reset)
+    if len(X) == 0:
+        raise InvalidArgument(f"X must have a document, got none in {X.folder}.")
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
     return X
-
-
-def _check_corpus(estimator: Any, corpus: Corpus, *, reset: bool) -> None:
-    if len(corpus) == 0:
-        raise InvalidArgument(f"X must have a document, got none in {corpus.folder}.")
-    validate_data(estimator, corpus, reset=reset, skip_check_array=True)
 
 
 def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
     """Return X as a canonical matrix of counts: sorted, no duplicates, no zeros.
 
-    It may share its arrays with X: they must not be written to.
+    It may share its arrays with X: they must not be written to. A corpus is read into memory.
 
     Parameters
     ----------
     reset : store the width and the feature names of X; otherwise X must agree with them.
     """
     if isinstance(X, Corpus):
-        _check_corpus(estimator, X, reset=reset)
+        read_counts_or_corpus(estimator, X, reset=reset)
         return X.counts()
     if sparse.issparse(X):
         X = check_indices("X", X)
