@@ -1,5 +1,6 @@
 """`supdocnade check`: look for problems in a folder of photographs before training."""
 
+from pathlib import Path
 from typing import Any
 
 from supdocnade.cli.console import ProgressBars, print_json, print_line
@@ -20,8 +21,10 @@ from supdocnade.scene.inspection import (
     inspect_photographs,
     list_some,
 )
+from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.text import clean_name
+from supdocnade.scene.suggestion import find_doubtful
+from supdocnade.text import clean_name, format_percent
 from supdocnade.visual_words.settings import VisualWordSettings
 
 MAX_NAMED = 20
@@ -32,7 +35,11 @@ def check(options: Check) -> int:
     """Print the problems; return 1 if some photographs or lines cannot be read."""
     with ProgressBars(quiet=options.quiet) as progress:
         found = check_folder(
-            options.photos, classes=options.classes, jobs=options.jobs, progress=progress
+            options.photos,
+            classes=options.classes,
+            model=options.model,
+            jobs=options.jobs,
+            progress=progress,
         )
     if options.json:
         print_json(found)
@@ -46,6 +53,7 @@ def check_folder(
     photos: str,
     *,
     classes: str | None = None,
+    model: Path | None = None,
     jobs: int,
     progress: ProgressCallback = no_progress,
 ) -> dict[str, Any]:
@@ -63,6 +71,9 @@ def check_folder(
     members: dict[int, list[str]] = {}
     for name, picture in zip(photographs.names, picture_B.tolist(), strict=True):
         members.setdefault(picture, []).append(name)
+    doubtful, n_learned = (
+        ([], 0) if model is None else find_doubtful(load_scene(model)[0], photographs, options)
+    )
     counts, min_tag_count = photographs.count_classes(), settings.min_tag_count
     tags = count_tags(photographs.tags)
     return {
@@ -83,6 +94,8 @@ def check_folder(
         "unreadable": [{"file": each.name, "reason": each.reason} for each in unreadable],
         "near_duplicates": [names for names in members.values() if len(names) > 1],
         "in_two_classes": find_class_conflicts(photographs, picture_B),
+        "doubtful": doubtful,
+        "n_learned": n_learned,
     }
 
 
@@ -97,6 +110,7 @@ def format_check(found: dict[str, Any]) -> list[str]:
         rows.append(["without a class", str(found["n_unlabelled"])])
     lines += [f"  {line}" for line in format_table(rows).splitlines()]
     below, n_groups = f"{found['folder']}/", len(found["near_duplicates"])
+    n_doubtful = len(found["doubtful"])
     repeated = [
         list_some([name.removeprefix(below) for name in names], LIMIT)
         for names in found["near_duplicates"][:MAX_NAMED]
@@ -117,7 +131,30 @@ def format_check(found: dict[str, Any]) -> list[str]:
         if n_groups > MAX_NAMED
         else "",
         describe_class_conflicts(found["in_two_classes"]),
+        *map(describe_doubt, found["doubtful"][:MAX_NAMED]),
+        f"{format_count(n_doubtful - MAX_NAMED, 'other photograph')} with probably wrong labels."
+        if n_doubtful > MAX_NAMED
+        else "",
+        f"{format_count(found['n_learned'], 'photograph')} not compared with the model, which has "
+        "learned from them."
+        if found["n_learned"]
+        else "",
         *(each["reason"] for each in found["unreadable"]),
     ]
     problems = [clean_name(line) for line in problems if line]
     return [*lines, *(problems or ["no problems found"])]
+
+
+def describe_doubt(each: dict[str, Any]) -> str:
+    """Return a sentence about a photograph whose class or tags are probably wrong."""
+    said = []
+    if each["probability"] is not None:
+        share = format_percent(each["probability"])
+        said.append(f"in {each['label']}, but looks like {each['predicted']} ({share})")
+    for verb, tags in (
+        ("lacks", each["missing_tags"]),
+        ("should not have", each["improbable_tags"]),
+    ):
+        if tags:
+            said.append(f"probably {verb} {list_some(tags, LIMIT)}")
+    return f"{each['file']}: {'; '.join(said)}."

@@ -48,14 +48,20 @@ class Check(FromPhotos, Parallel, Printing):
 
     PHOTOS is read as by `train`, but nothing is learned and nothing is written. The result lists
     classes, tags, files that are ignored, all files that cannot be read, rare tags, names that
-    look alike, near-duplicates, photographs in two classes, and classes with few photographs. The
-    exit code is 1 if some photographs or lines of the metadata cannot be read.
+    look alike, near-duplicates, photographs in two classes, and classes with few photographs; with
+    --model also photographs that are probably in the wrong folder or have wrong tags. The exit code
+    is 1 if some photographs or lines of the metadata cannot be read.
 
     \b
     Examples:
       supdocnade check photos
+      supdocnade check photos --model scenes
       supdocnade check photos --json
     """
+
+    model: Path | None = option(
+        None, "Compare classes and tags with the predictions of this model.", metavar="MODEL"
+    )
 
 
 class Train(FromPhotos, OnDevice, Parallel, Printing):

@@ -160,6 +160,22 @@ def image_size(content: bytes, name: str = "the image") -> tuple[int, int]:
         return image.size
 
 
+def reduce_jpeg(content: bytes, name: str, max_pixels: int) -> bytes:
+    """Return an image file, a JPEG file of up to four times too many pixels at half its size.
+
+    A progressive one stays: its decoder holds all pixels.
+    """
+    content = as_image_file(content, name)
+    with open_image(io.BytesIO(content), name) as image:
+        width, height = image.size
+        is_baseline = isinstance(image, JpegImageFile) and "progressive" not in image.info
+        if not is_baseline or not max_pixels < width * height <= 4 * max_pixels:
+            return content
+        _check_scans(content, name)
+        image.draft(image.mode, (width // 2, height // 2))
+        return encode(np.asarray(_load_pixels(image, name)), "JPEG")
+
+
 def _load(
     source: Any, name: str, jpeg_mode: str | None, least_side: int | None = None
 ) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Choice of the photographs whose labels would teach a model the most.
+"""Choice of the photographs whose labels would teach a model the most, or are probably wrong.
 
 A photograph is worth a label if the model is uncertain about its class or its tags, and if no
 photograph like it is in the list already. The most uncertain one comes first; then, one by one, the
@@ -13,18 +13,25 @@ from typing import Any
 import numpy as np
 
 from supdocnade.checks import check_count
+from supdocnade.folders.tags import normalize_tag
 from supdocnade.images.reading import SkippedImage, image_name
 from supdocnade.runs import RunOptions
+from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.prediction import (
     MAX_BLOCK,
     FittedScene,
     Float32s,
     Floats,
     Prediction,
+    iter_predictions,
     predict_topics,
 )
 from supdocnade.visual_words.encode import encode_images
 from supdocnade.visual_words.encoder import ImageWords
+
+CONFIDENT, IMPROBABLE = 0.9, 0.02
+"""Least probability of a class or a tag that a photograph should have, and largest of a tag that it
+should not have."""
 
 POOL = 10
 """A list of n photographs is chosen among the `POOL` · n most uncertain ones."""
@@ -102,3 +109,47 @@ def spread_out(uncertainty_N: Floats, topics_NH: Floats, n: int) -> list[int]:
         distance_N = np.linalg.norm(topics_NH - topics_NH[chosen[-1]], axis=1)
         nearest_N = np.minimum(nearest_N, distance_N)
     return chosen
+
+
+def find_doubtful(
+    fitted: FittedScene, photographs: Photographs, options: RunOptions = RunOptions()
+) -> tuple[list[dict[str, Any]], int]:
+    """Return photographs whose class or tags are probably wrong, the surest first.
+
+    Photographs that were held out in training have the prediction of that time. The second result
+    is the number of the others that the model was trained on: they are not compared, since it
+    learned what they are said to be.
+    """
+    learned = fitted.training_set.photographs
+    keys = dict(zip(learned.names, learned.content_keys(), strict=True))
+    held_out = {keys.get(image.name): image for image in fitted.held_out.images}
+    doubtful: list[dict[str, Any]] = []
+    n_learned = 0
+    for row, found in enumerate(iter_predictions(fitted, photographs.sources, options)):
+        if isinstance(found, SkippedImage):
+            continue
+        label, tags = photographs.labels[row], photographs.tags[row]
+        predicted, probability, ranked = found.label, found.probability or 0.0, found.ranked_tags
+        if found.key in held_out:
+            image = held_out[found.key]
+            predicted, probability, ranked = image.predicted, image.probability or 0.0, image.given
+        elif found.key in fitted.training_keys or found.unfamiliar:
+            n_learned += not found.unfamiliar
+            continue
+        is_wrong = label in fitted.classes and label != predicted and probability >= CONFIDENT
+        given = {normalize_tag(tag) for tag in tags or ()}
+        missing = [tag for tag, p in ranked if tags and tag not in given and p >= CONFIDENT]
+        improbable = [tag for tag, p in ranked if tag in given and p <= IMPROBABLE]
+        if is_wrong or missing or improbable:
+            doubtful.append(
+                {
+                    "file": found.name,
+                    "label": label,
+                    "predicted": predicted if is_wrong else label,
+                    "probability": probability if is_wrong else None,
+                    "missing_tags": missing,
+                    "improbable_tags": improbable,
+                }
+            )
+    doubtful.sort(key=lambda each: -(each["probability"] or 0.0))
+    return doubtful, n_learned

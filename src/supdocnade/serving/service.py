@@ -18,7 +18,7 @@ from starlette.requests import Request
 from supdocnade.checks import check_settings, setting
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.gallery.photo_index import Gallery
-from supdocnade.images.decode import encode, image_size, make_thumbnail
+from supdocnade.images.decode import encode, image_size, make_thumbnail, reduce_jpeg
 from supdocnade.images.reading import content_key
 from supdocnade.report.heatmap import contribution_scale
 from supdocnade.scene.attribution import Explanation, explain_image
@@ -144,10 +144,15 @@ def preview_images(
 def _for_each(
     work: Callable[[str, bytes], T], images: Sequence[NamedImage], max_pixels: int
 ) -> list[T | ApiError]:
-    """Return what a function returns for every image, or the error."""
+    """Return what a function returns for every image, or the error.
+
+    A photograph of a large camera is read at half its size, a RAW file by its preview.
+    """
     results: list[T | ApiError] = []
     for name, content in images:
         try:
+            with image_errors(name):
+                content = reduce_jpeg(content, name, max_pixels)
             width, height = image_size(content, name)
             if width * height > max_pixels:
                 raise ApiError(

@@ -1,12 +1,17 @@
 import json
+import re
 
 import numpy as np
 import pytest
-from tests.commands import supdocnade
+from tests.commands import draw, supdocnade
 from tests.networks import empty_library
+from tests.scene_model import SETTINGS, scenes, small_model
 from tests.textures import as_png, stripes, write_images
 
+from supdocnade import SceneModel
 from supdocnade.cli.check import check_folder, format_check
+from supdocnade.images.decode import write_image
+from supdocnade.scene import suggestion
 
 
 @pytest.fixture
@@ -102,3 +107,22 @@ def test_all_wrong_lines_of_the_metadata_are_listed(photos):
     for path in (photos / "building").glob("[bn]*.*"):
         path.unlink()
     assert supdocnade("check", photos, "--jobs", 1).code == 1
+
+
+def test_photographs_that_a_model_doubts_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(suggestion, "CONFIDENT", 0.5)
+    small_model().save(tmp_path / "scenes")
+    photos = draw(tmp_path / "photos", 3, seed=2, classes=("coast", "forest"))
+    (photos / "coast").rename(photos / "wrong")
+    (photos / "forest").rename(photos / "coast")
+    (photos / "metadata.jsonl").unlink()
+    done = supdocnade("check", photos, "--model", tmp_path / "scenes")
+    assert done.code == 0
+    assert re.search(r"/coast/\S+: in coast, but looks like forest \(\d+ %\)\.", done.out)
+    assert "looks like" not in supdocnade("check", photos).out
+    learned = write_images(tmp_path / "learned" / "coast", 6)
+    for path, scene in zip(learned, scenes(), strict=False):
+        write_image(path, scene.image)
+    SceneModel(**SETTINGS).fit(str(tmp_path / "learned")).save(tmp_path / "own")
+    done = supdocnade("check", tmp_path / "learned", "--model", tmp_path / "own")
+    assert "photographs not compared with the model, which has learned from them" in done.out

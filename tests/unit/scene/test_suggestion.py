@@ -8,8 +8,11 @@ from supdocnade.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.reading import SkippedImage
 from supdocnade.runs import RunOptions
+from supdocnade.scene import suggestion
+from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.prediction import iter_predictions
 from supdocnade.scene.suggestion import (
+    find_doubtful,
     spread_out,
     suggest_photographs,
     uncertainty,
@@ -60,3 +63,48 @@ def test_what_the_model_has_learned_is_left_out():
     assert found[0][1] == max(value for _, value in found)
     with pytest.raises(InvalidArgument, match="n must be a whole number of at least 1"):
         suggest_photographs(fitted, images, 0)
+
+
+def test_photographs_in_the_wrong_folder_are_found(monkeypatch):
+    monkeypatch.setattr(suggestion, "CONFIDENT", 0.6)
+    monkeypatch.setattr(suggestion, "IMPROBABLE", 0.1)
+    fitted = small_model().fitted_
+    some = list(drawn_scenes(4, first=12, classes=fitted.classes, max_side=128))
+    seen = scenes()
+    predictions = list(iter_predictions(fitted, [scene.image for scene in some]))
+
+    def find(labels, tags):
+        images = [scene.image for scene in (*some, *seen)]
+        names = [f"image {number}" for number in range(len(images))]
+        photographs = Photographs(
+            sources=[*images, b"no image"],
+            names=[*names, "bad"],
+            labels=[*labels, *(scene.label for scene in seen), None],
+            tags=[*tags, *[None] * (len(seen) + 1)],
+        )
+        return find_doubtful(fitted, photographs, RunOptions(on_error="skip"))
+
+    unknown = [None] * len(some)
+    _, n_learned = find([each.label for each in predictions], unknown)
+    assert n_learned == len(seen) - fitted.held_out.n_images
+    others = [fitted.classes[fitted.classes.index(each.label) - 1] for each in predictions]
+    found, _ = find(others, unknown)
+    sure = {
+        each.name: (others[number], each.label, each.probability, [], [])
+        for number, each in enumerate(predictions)
+        if each.probability >= 0.6 and not each.unfamiliar
+    }
+    new = [each for each in found if each["file"] in sure]
+    assert {each["file"]: tuple(each.values())[1:] for each in new} == sure != {}
+    assert [each["probability"] for each in new] == sorted(
+        (each[2] for each in sure.values()), reverse=True
+    )
+    wrong_tag = [[each.ranked_tags[-1][0]] for each in predictions]
+    found, _ = find(unknown, wrong_tag)
+    for number, each in enumerate(predictions):
+        lacks = [tag for tag, p in each.ranked_tags if p >= 0.6 and tag not in wrong_tag[number]]
+        bad = wrong_tag[number] if each.ranked_tags[-1][1] <= 0.1 else []
+        listed = [row for row in found if row["file"] == each.name]
+        expected = [(lacks, bad)] if (lacks or bad) and not each.unfamiliar else []
+        assert [(row["missing_tags"], row["improbable_tags"]) for row in listed] == expected
+    assert found

@@ -7,6 +7,7 @@ from PIL import Image
 from tests.scene_model import small_model
 from tests.serving import check_problem, huge_png, photograph, tiff, upload_form
 
+from supdocnade.images.reading import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 
 
@@ -52,6 +53,20 @@ def test_request_with_only_unreadable_images_is_a_problem(server):
     two = server.post("/v1/predict", files=upload_form(b"x", b"y"))
     check_problem(two, 422, "unreadable_image")
     assert [each["file"] for each in two.json()["errors"]] == ["0.jpg", "1.jpg"]
+
+
+def test_a_large_photograph_is_read_at_half_its_size(server):
+    def sent(width, **options):
+        file = io.BytesIO()
+        Image.effect_noise((width, 1000), 80).save(file, "JPEG", **options)
+        form = upload_form(file.getvalue(), names=["big.jpg"])
+        return content_key(file.getvalue()), server.post("/v1/predict", files=form)
+
+    key, found = sent(4000)
+    assert found.json()["predictions"][0]["key"] == key
+    for _, refused in (sent(4001), sent(2000, progressive=True)):
+        problem = check_problem(refused, 422, "too_many_pixels", "big.jpg")
+        assert "this server takes 1 megapixels (--max-megapixels)" in problem
 
 
 def test_images_with_too_many_pixels_are_refused_before_they_are_decoded(server):
