@@ -142,7 +142,7 @@ def test_running_server_does_not_depend_on_the_disk(tmp_path, expected):
         check(predict(client, [5, 6, 7]), expected)
         assert client.get("/v1/model").json() == before
         assert client.get("/v1/gallery/7/picture").content == gallery.picture(7)
-        assert client.get("/v1/words/3/picture").status_code == 200
+        assert client.get("/v1/examples/3/picture").status_code == 200
         # From here on no file can grow, as on a full disk.
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
         check_large_uploads(client, ("/v1/predict", "/v1/explain", "/v1/similar"))

@@ -42,7 +42,7 @@ def browse_routes(service: Service) -> APIRouter:
         classes=list(fitted.classes),
         tags=list(fitted.tag_names),
         n_topics=fitted.network.config.n_topics,
-        n_words=explorer.n_words,
+        n_words=fitted.encoder.n_words,
         n_images=int(fitted.data.get("n_images", 0)),
         held_out=fitted.held_out.figures,
         gallery=None if service.gallery is None else len(service.gallery),
@@ -66,15 +66,6 @@ def browse_routes(service: Service) -> APIRouter:
     async def explore() -> Response:
         """Return classes, topics and tags, with the links between them."""
         return Response(overview, media_type="application/json")
-
-    @routes.get(
-        "/words/{number}/picture", response_class=Response, responses={**JPEG, **picture_errors}
-    )
-    async def word_picture(number: Number) -> Response:
-        """Show up to sixteen patches of a visual word."""
-        if number >= explorer.n_words:
-            raise _not_found("visual word", number, explorer.n_words)
-        return _jpeg(await asyncio.to_thread(explorer.word_picture, number))
 
     @routes.get(
         "/examples/{number}/picture", response_class=Response, responses={**JPEG, **picture_errors}

@@ -1,7 +1,6 @@
-"""Descriptions of what the page shows: classes, topics, words and tags, and photographs."""
+"""Descriptions of what the page shows: classes, topics and tags, and photographs."""
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from pathlib import PurePath
 
 import numpy as np
@@ -9,12 +8,10 @@ from numpy.typing import NDArray
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
-from supdocnade.images.decode import encode
 from supdocnade.metrics import top_ranked
 from supdocnade.report.class_words import (
     describe_classes,
     describe_topics,
-    mosaic,
     topic_frequencies,
 )
 from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
@@ -27,13 +24,11 @@ from supdocnade.serving.schemas import (
     TagOut,
     TagUses,
     TopicOut,
-    WordOut,
 )
 
 N_TOPICS_OF_TAG, N_EXAMPLES = 3, 8
 N_COMPARED = 24
 """Photographs that are compared with a picture to find near-duplicates."""
-MOSAIC_CACHE_SIZE = 512
 
 
 class ModelExplorer:
@@ -45,9 +40,7 @@ class ModelExplorer:
     def __init__(self, fitted: FittedScene, fingerprint: str):
         self._fitted = fitted
         self._version = fingerprint[:8]
-        self.n_words = fitted.encoder.n_words
         self.examples = fitted.thumbnails.pictures
-        self.word_picture: Callable[[int], bytes] = lru_cache(MOSAIC_CACHE_SIZE)(self._word_picture)
         self._example_number = {name: n for n, name in enumerate(fitted.thumbnails.names)}
         learned = fitted.training_set.photographs
         self._example_tags = {
@@ -61,7 +54,7 @@ class ModelExplorer:
     def _overview(self) -> ExploreOut:
         classes = [
             ClassOut(
-                **{**each, "words": self._describe_words(each["words"])},
+                **{name: each[name] for name in ("label", "n_images", "topics", "tags")},
                 examples=self._examples_of_class(each["label"]),
             )
             for each in describe_classes(self._fitted)
@@ -77,7 +70,7 @@ class ModelExplorer:
         topics = describe_topics(self._fitted, self._topic_tags, self._topic_classes)
         return [
             TopicOut(
-                **{**topics[number], "words": self._describe_words(topics[number]["words"])},
+                **{name: value for name, value in topics[number].items() if name != "words"},
                 examples=self._examples(with_examples.get(number, ())),
             )
             for number in dict.fromkeys([*with_examples, *linked])
@@ -118,16 +111,6 @@ class ModelExplorer:
             )
             for name in available
         ]
-
-    def _describe_words(self, words: Sequence[int]) -> list[WordOut]:
-        return [
-            WordOut(word=word, picture=f"/v1/words/{word}/picture?v={self._version}")
-            for word in words
-        ]
-
-    def _word_picture(self, word: int) -> bytes:
-        patches = self._fitted.example_patches(word)
-        return encode(mosaic(patches), "JPEG", quality=88)
 
 
 def describe_photograph(

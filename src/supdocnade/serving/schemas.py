@@ -214,13 +214,6 @@ class ModelOut(Schema):
     limits: LimitsOut
 
 
-class WordOut(Schema):
-    """A visual word."""
-
-    word: int
-    picture: str
-
-
 class ExampleOut(Schema):
     """A training photograph."""
 
@@ -239,22 +232,20 @@ class FrequencyOut(Schema):
 
 
 class ClassOut(Schema):
-    """A class with the topics, words and tags associated with it."""
+    """A class with the topics and tags associated with it."""
 
     label: str
     n_images: int
     topics: list[int]
-    words: list[WordOut]
     tags: list[FrequencyOut] = Field(description="Tags that set its photographs apart.")
     examples: list[ExampleOut]
 
 
 class TopicOut(Schema):
-    """A topic with the words, tags and classes associated with it."""
+    """A topic with the tags and classes associated with it."""
 
     topic: int
     strength: float
-    words: list[WordOut]
     tags: list[FrequencyOut] = Field(
         description="Tags that set apart the tenth of the photographs that activate it most."
     )

@@ -23,8 +23,8 @@ function kindTabs(chosen) {
 }
 
 const LEADS = {
-  class: "Each class with the visual words that its photographs have more often than those of other classes, the topics that support it, and the tags that set it apart: the share of its photographs that have the tag, and how many times as often they have it as those of other classes.",
-  topic: "A topic is a pattern that sets photographs apart. Each is shown with the visual words that activate it, and with the classes and tags of the tenth of all photographs that activate it most: their share there, and how many times as often they occur there as elsewhere.",
+  class: "Each class with the topics that support it, and the tags that set it apart: the share of its photographs that have the tag, and how many times as often they have it as those of other classes.",
+  topic: "A topic is a pattern that sets photographs apart. Each is shown with the classes and tags of the tenth of all photographs that activate it most: their share there, and how many times as often they occur there as elsewhere.",
   tag: "How often photographs have each tag. Choose a tag to see its topics.",
 };
 
@@ -34,12 +34,6 @@ function listView(chosen) {
   return [h("p", { class: "eyebrow" }, "Explore"), h("h1", {}, "What the model has learned"),
     kindTabs(kind), h("p", { class: "soft" }, LEADS[kind]), bodies[kind]()];
 }
-
-const mosaic = (word) => h("div", { class: "mosaic" },
-  loadPicture(h("img", { alt: `Patches of visual word ${word.word}`, width: 64, height: 64, loading: "lazy" }), word.picture));
-
-const wordList = (words) => h("ul", { class: "words" }, words.map((word) =>
-  h("li", {}, mosaic(word))));
 
 // How many times as often as elsewhere something occurs.
 function ratio({ share, elsewhere }) {
@@ -67,17 +61,14 @@ const links = (kind, names, title) => names.length
 
 const classCards = () => h("div", { class: "cards" }, overview.classes.map((each) => h("article", { class: "card" },
   h("header", {}, h("h2", {}, h("a", { href: link("class", each.label) }, bdi(each.label))), h("span", {}, plural(each.n_images, "photograph"))),
-  photos(each.examples.slice(0, 4)), wordList(each.words), frequencyList("tag", each.tags), links("topic", each.topics, "Topics"))));
+  photos(each.examples.slice(0, 4)), frequencyList("tag", each.tags), links("topic", each.topics, "Topics"))));
 
 const topicCards = () => h("div", { class: "cards" }, overview.topics.map((each) => h("article", { class: "card" },
   h("header", {}, h("h2", {}, h("a", { href: link("topic", each.topic) }, `Topic ${each.topic}`))),
-  photos(each.examples.slice(0, 4)), wordList(each.words), frequencyPart("class", each.classes), frequencyPart("tag", each.tags))));
+  photos(each.examples.slice(0, 4)), frequencyPart("class", each.classes), frequencyPart("tag", each.tags))));
 
 const tagRows = () => h("ul", { class: "tag-rows" }, overview.tags.map((each) =>
   h("li", {}, h("a", { href: link("tag", each.tag) }, bdi(each.tag), h("i", { "--v": each.frequency.toFixed(3) }), h("span", {}, percent(each.frequency))))));
-
-// Topics share words and photographs; each is shown once.
-const unique = (items) => [...new Map(items.map((each) => [each.picture, each])).values()];
 
 function part(title, content) {
   return content ? h("section", { class: "part" }, h("h2", {}, title), content) : null;
@@ -93,13 +84,10 @@ function detailView(model, kind, name) {
     return [...head, h("p", { class: "problem" }, "The model has nothing of this name.")];
   }
   const galleryKind = { class: "label", tag: "tag" }[kind];
-  const topics = overview.topics.filter((each) => kind !== "topic" && item.topics.includes(each.topic));
-  const words = kind === "tag" ? unique(topics.flatMap((each) => each.words.slice(0, 2))) : item.words;
   return [...head, h("div", { class: "detail" },
     kind === "tag" ? h("p", {}, `${percent(item.frequency)} of the photographs with known tags have this tag.`) : null,
     kind === "class" ? h("p", {}, `Trained on ${plural(item.n_images, "photograph")}.`) : null,
     part(kind === "topic" ? "Photographs with the highest activation" : "Photographs", item.examples.length ? photos(item.examples) : null),
-    part(kind === "tag" ? "Visual words of its topics" : "Visual words", words?.length ? wordList(words) : null),
     kind === "topic" ? part("Classes of its photographs", frequencyList("class", item.classes)) : null,
     part(kind === "topic" ? "Tags of its photographs" : "Tags", frequencyList("tag", item.tags ?? [])),
     links("topic", item.topics ?? [], "Topics"),
