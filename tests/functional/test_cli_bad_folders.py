@@ -82,7 +82,7 @@ def test_unreadable_files(photos):
     assert f"{bad} is not an image that can be read" in line
     assert "--skip-unreadable" in line
     assert line.endswith(
-        f"continue with: supdocnade train {photos} -o {photos.parent / 'm'} --resume"
+        f"kept, resume with: supdocnade train {photos} -o {photos.parent / 'm'} --resume"
     )
     done = train(photos, "--resume", "--skip-unreadable", "--json")
     assert done.code == 0

@@ -99,7 +99,7 @@ def test_a_disk_that_is_full_from_the_start_leaves_nothing_in_the_way(done):
     ("disk", "place"), [("some words", "/words/"), ("no model", "scene.safetensors")]
 )
 def test_a_disk_that_becomes_full_loses_nothing(done, disk, place):
-    refused(done[disk], place, "No space left on device; the work so far is kept", "--resume")
+    refused(done[disk], place, "No space left on device; the work so far is kept, resume with: ")
     refused(done[f"{disk}, again"], "continue it with --resume")
 
 

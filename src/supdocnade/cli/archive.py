@@ -1,7 +1,6 @@
 """Work on an archive of photographs: `supdocnade encode`, `index` and `suggest`."""
 
 import os
-import shlex
 from pathlib import Path
 
 from supdocnade.cli.console import (
@@ -18,13 +17,14 @@ from supdocnade.cli.formats import (
     format_count,
     format_row,
     format_text,
+    offer_skipping,
     print_passed_over,
 )
 from supdocnade.cli.learning_commands import Encode
 from supdocnade.cli.model_commands import Index, Suggest
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.corpus.disk import Corpus
-from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
+from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images.reading import SkippedImage
@@ -119,20 +119,10 @@ def default_index(model: Path) -> Path:
 
 
 def encode(options: Encode) -> None:
-    """Write a corpus, and say how to go on if that fails."""
+    """Write a corpus."""
     output = os.fspath(options.output)
-    try:
+    with offer_skipping():
         corpus, skipped = encode_photographs(options)
-    except UnreadableImage as error:
-        raise UnreadableImage(
-            f"{str(error).rstrip('.')}; repair it, or add --skip-unreadable to leave it out, "
-            "then continue with the same command."
-        ) from error
-    except UnwritableFile as error:
-        again = ["supdocnade", "encode", os.fspath(options.model), options.photos, "-o", output]
-        raise UnwritableFile(
-            f"{str(error).rstrip('.')}; the work so far is kept, resume with: {shlex.join(again)}"
-        ) from error
     for each in () if options.quiet else skipped:
         print_message(f"skipped: {each.reason}")
     if options.json:

@@ -2,11 +2,12 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from supdocnade.cli.console import print_message
-from supdocnade.errors import install_command
+from supdocnade.errors import UnreadableImage, UnreadableImages, install_command
 from supdocnade.folders.photo_folder import PhotoFolder, describe_passed_over, list_folder
 from supdocnade.folders.photo_sources import kind_of_place
 from supdocnade.images.network_library import choose_features
@@ -134,6 +135,23 @@ def describe_invalid_lines(folder: PhotoFolder) -> list[str]:
         return []
     number = format_count(len(folder.invalid_lines), "line")
     return [f"{number} of the metadata skipped; the first: {folder.invalid_lines[0]}"]
+
+
+@contextmanager
+def offer_skipping() -> Iterator[None]:
+    """Tell the user how to go on after photographs that cannot be read."""
+    try:
+        yield
+    except UnreadableImage as error:
+        reasons = error.reasons if isinstance(error, UnreadableImages) else (str(error),)
+        what, them = reasons[0].rstrip("."), "it"
+        if len(reasons) > 1:
+            what, them = f"{len(reasons)} photographs cannot be read", "them"
+            for reason in reasons:
+                print_message(f"error: {reason}")
+        raise UnreadableImage(
+            f"{what}; repair {them}, or add --skip-unreadable to leave {them} out."
+        ) from error
 
 
 def resolve_features(features: str) -> str:

@@ -27,13 +27,14 @@ from supdocnade.cli.console import print_message, print_warning
 from supdocnade.cli.options import Command, make_callback
 from supdocnade.cli.stopping import (
     STOPPED,
+    add_resuming,
     end_process,
     explain_resuming,
     print_stopped,
     was_stopped,
     watch_signals,
 )
-from supdocnade.errors import SupDocNADEError
+from supdocnade.errors import ProcessLost, SupDocNADEError, UnreadableImage, UnwritableFile
 
 COMMANDS: dict[type[Command], str] = {
     learning_commands.Demo: "demo",
@@ -167,7 +168,10 @@ def run(arguments: Sequence[str]) -> int:
             return STOPPED
         if debug:
             raise
-        print_message(f"error: {one_line(_describe_error(error))}")
+        text = one_line(_describe_error(error))
+        if isinstance(error, UnreadableImage | UnwritableFile | ProcessLost):
+            text = add_resuming(text)
+        print_message(f"error: {text}")
         return 1
 
 

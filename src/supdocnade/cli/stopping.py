@@ -53,9 +53,14 @@ def allow_seconds(seconds: float) -> None:
 
 
 def explain_resuming(how: str) -> None:
-    """Set what is printed after Ctrl-C about how to go on, as "resume with: …"."""
+    """Set what is said after Ctrl-C or a full disk about how to go on, as "resume with: …"."""
     global _continue
     _continue = how
+
+
+def add_resuming(error: str) -> str:
+    """Return the message of an error that another run may not meet, with how to go on."""
+    return f"{error.rstrip('.')}; the work so far is kept, {_continue}" if _continue else error
 
 
 def was_stopped() -> bool:

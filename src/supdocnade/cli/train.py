@@ -19,6 +19,7 @@ from supdocnade.cli.formats import (
     describe_invalid_lines,
     format_count,
     format_held_out,
+    offer_skipping,
     resolve_features,
 )
 from supdocnade.cli.learning_commands import Train
@@ -27,11 +28,8 @@ from supdocnade.cli.stopping import explain_resuming
 from supdocnade.corpus.disk import Corpus, is_corpus
 from supdocnade.errors import (
     InvalidArgument,
-    ProcessLost,
     StorageError,
     UnreadableImage,
-    UnreadableImages,
-    UnwritableFile,
 )
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import scan_photographs
@@ -160,35 +158,22 @@ def _train_resumably(
 ) -> tuple[SceneModel, dict[str, float]]:
     """Train a model and write it; if this fails, tell how to resume the run."""
     explain_resuming(f"resume with: {_resume_command(options)}")
+    quiet = options.quiet
     try:
-        quiet = options.quiet
-        with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
+        with (
+            ProgressBars(quiet=quiet) as progress,
+            print_warnings(quiet=quiet),
+            offer_skipping(),
+        ):
             model = _train(options, partial, settings, corpus, records, progress)
         return model, progress.seconds
-    except UnreadableImage as error:
-        reasons = error.reasons if isinstance(error, UnreadableImages) else (str(error),)
-        what, them = reasons[0].rstrip("."), "it"
-        if len(reasons) > 1:
-            what, them = f"{len(reasons)} photographs cannot be read", "them"
-            for reason in reasons:
-                print_message(f"error: {reason}")
-        raise UnreadableImage(
-            f"{what}; repair {them}, or add --skip-unreadable to leave {them} out, "
-            f"then continue with: {_resume_command(options)}"
-        ) from error
-    except (UnwritableFile, ProcessLost) as error:
-        if not _keep_work(partial):
-            raise
-        raise type(error)(
-            f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
-            f"{_resume_command(options)}"
-        ) from error
-    except StorageError as error:
-        if _keep_work(partial) and options.resume and "checkpoint" in str(error):
-            raise StorageError(f"{error} Start again with --restart.") from error
+    except UnreadableImage:
         raise
-    except Exception:
-        _keep_work(partial)
+    except Exception as error:
+        if not _keep_work(partial):
+            explain_resuming("")
+        elif isinstance(error, StorageError) and options.resume and "checkpoint" in str(error):
+            raise StorageError(f"{error} Start again with --restart.") from error
         raise
 
 

@@ -32,7 +32,7 @@ def test_a_setting_of_several_numbers_is_kept_when_a_run_is_resumed(tmp_path):
     small = (*SMALL, "--set", "grid=3,1")
     (tmp_path / "photos/coast/bad.jpg").write_bytes(b"no image")
     stopped = supdocnade("train", photos, "-o", tmp_path / "m", *small)
-    assert "then continue with" in stopped.err
+    assert "resume with: " in stopped.err
     again = ("train", photos, "-o", tmp_path / "m", "--resume", "--skip-unreadable")
     odd = supdocnade(*again, "--set", "grid=1,3")
     assert "--set grid must be as in the run to resume, [3, 1], got [1, 3]" in odd.err
