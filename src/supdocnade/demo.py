@@ -102,7 +102,7 @@ def write_scenes(
     files[METADATA] = "".join(lines).encode()
     _check_folder(root, set(files))
     for name, content in files.items():
-        _write(root / name, content)
+        write_atomically(root / name, content)
     return paths
 
 
@@ -136,12 +136,3 @@ def _check_folder(root: Path, expected: set[str]) -> None:
         final = name.with_name(temporary_target(name.name))
         if not path.is_dir() and not {name.as_posix(), final.as_posix()} & expected:
             raise StorageError(f"{root} must hold nothing but these scenes, got {name}.")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file unless it exists with the same content; raise if its content differs."""
-    if path.exists():
-        if path.read_bytes() != content:
-            raise StorageError(f"{path} must not exist or be the same scene, got another file.")
-        return
-    write_atomically(path, content)
