@@ -35,6 +35,7 @@ from experiments.paper.kernel_svm import (
 )
 from experiments.paper.plans import Plan, Setting, full_plan
 from experiments.paper.protocol import LEARN, TEST, Protocol, protocol_for
+from experiments.paper.splits import split_per_class
 from experiments.paper.study import Study
 from experiments.paper.topic_models import (
     ALPHAS,
@@ -48,7 +49,6 @@ from experiments.paper.topic_models import (
 )
 from experiments.paper.words import WordRecipe, encode_words, save_words
 from experiments.pool_recipes import SETTINGS, TRIED
-from supdocnade.folders.splits import split_per_class
 from supdocnade.metrics import f_measure
 from supdocnade.runs import RunOptions
 from supdocnade.storage import write_atomically

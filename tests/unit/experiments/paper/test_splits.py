@@ -3,11 +3,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from experiments.paper.splits import split_per_class
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.splits import split_per_class
 
 labelled = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 12)))
 
