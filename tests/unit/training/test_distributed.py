@@ -54,6 +54,9 @@ def case(name: str):
     }[name]  # fmt: skip
 
 
+LOST_UPDATE = 2 * 3 * 6 + 13
+"""In the third training, of three epochs with five updates and a last measurement each."""
+
 CASES = (
     "dense", "softmax, SGD", "classes alone", "early stopping", "tags and features",
     "touched rows", "touched rows, SGD",
@@ -103,7 +106,7 @@ def run(function: str, *arguments) -> tuple[list, list[str], list[int]]:
     return [json.loads(line) for line in printed.splitlines()], [first, second], codes
 
 
-def train_all() -> None:
+def train_all(checkpoint: str) -> None:
     with training_processes() as first:
         if not first:
             return
@@ -114,6 +117,10 @@ def train_all() -> None:
         with pytest.raises(TrainingDiverged, match="in epoch 1"):
             diverging.fit(CORPUS)
         print(json.dumps(train("dense")))
+        print(json.dumps(train("touched rows", checkpoint=Path(checkpoint))))
+
+
+AGAIN = ("touched rows", "dense")
 
 
 def train_and_lose_a_process(checkpoint: str) -> None:
@@ -121,13 +128,15 @@ def train_and_lose_a_process(checkpoint: str) -> None:
 
     def gather_or_end(self, documents, rows_B):
         seen.append(rows_B)
-        if len(seen) == 13 and not self.processes.is_first:
+        if len(seen) == LOST_UPDATE and not self.processes.is_first:
             os._exit(9)
         return gather(self, documents, rows_B)
 
     SharedTrainer.gather = gather_or_end
     with training_processes() as first:
         if first:
+            for name in AGAIN:
+                print(json.dumps(train(name)), flush=True)
             with pytest.raises(ProcessLost, match="another process of this training has ended"):
                 train("touched rows", checkpoint=Path(checkpoint))
             with pytest.raises(ProcessLost, match="lost in an earlier training"):
@@ -135,37 +144,34 @@ def train_and_lose_a_process(checkpoint: str) -> None:
             os._exit(0)
 
 
-def resume(checkpoint: str) -> None:
-    with training_processes() as first:
-        if first:
-            print(json.dumps(train("touched rows", checkpoint=Path(checkpoint))))
-            print(json.dumps(train("touched rows")))
-            print(json.dumps(train("dense")))
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    """Results before a process was lost, and the checkpoint of the training that lost it."""
+    path = tmp_path_factory.mktemp("lost") / "checkpoint"
+    results, errors, codes = run("train_and_lose_a_process", str(path))
+    assert (errors, codes) == (["", ""], [0, 9])
+    return results, path, path.read_bytes()
 
 
 @pytest.fixture(scope="module")
-def trained():
-    return run("train_all")
+def trained(lost):
+    results, errors, codes = run("train_all", str(lost[1]))
+    assert (errors, codes) == (["", ""], [0, 0])
+    return results
 
 
 def test_two_processes_train_as_one_does(trained):
-    results, errors, codes = trained
-    assert (errors, codes) == (["", ""], [0, 0])
-    assert results[-1] == results[0]
-    for name, result in zip(CASES, results, strict=False):
+    assert trained[len(CASES)] == trained[0]
+    for name, result in zip(CASES, trained, strict=False):
         np.testing.assert_allclose(result["losses"], train(name)["losses"], rtol=1e-4)
 
 
-def test_any_number_of_processes_resumes_and_as_many_give_the_same_bits(trained, tmp_path):
-    path = tmp_path / "checkpoint"
-    assert run("train_and_lose_a_process", str(path)) == ([], ["", ""], [0, 9])
-    kept = path.read_bytes()
+def test_any_number_of_processes_resumes_and_as_many_give_the_same_bits(lost, trained):
+    again, path, kept = lost
+    assert again == [trained[CASES.index(name)] for name in AGAIN]
     expected = train("touched rows")["losses"]
-    ((result, *again), *rest) = run("resume", str(path))
-    assert rest == [["", ""], [0, 0]]
-    assert again == [trained[0][CASES.index(name)] for name in ("touched rows", "dense")]
     path.write_bytes(kept)
-    for losses in (result["losses"], train("touched rows", checkpoint=path)["losses"]):
+    for losses in (trained[-1]["losses"], train("touched rows", checkpoint=path)["losses"]):
         np.testing.assert_allclose(losses, expected, rtol=1e-4)
 
 
