@@ -85,7 +85,7 @@ def test_files_outside_of_the_documentation_are_part_of_it(site, pages):
 
 
 def test_links_are_named_by_titles_instead_of_files(pages):
-    assert '<a href="experiments.html">Results on published corpora</a>' in pages["tour.html"]
+    assert '<a href="serving.html">Web page and API</a>' in pages["tour.html"]
     for name, page in pages.items():
         assert re.findall(r"<a[^>]*>[^<]*\.md</a>", article(page)) == [], name
 
@@ -97,7 +97,7 @@ def test_a_page_without_a_place_is_named(monkeypatch):
     navigation = ["index.md", {"Decisions": "decisions/*"}]
     config = SimpleNamespace(nav=navigation)
     monkeypatch.setattr(hooks, "made_pages", dict)
-    with pytest.raises(PluginError, match=r"docs/baselines.md .* add it to `nav` in mkdocs.yml"):
+    with pytest.raises(PluginError, match=r"docs/answers.md .* add it to `nav` in mkdocs.yml"):
         hooks.on_config(config)
     decisions = config.nav[1]["Decisions"]
     assert decisions[:2] == ["decisions/README.md", "decisions/0001-tree.md"]
