@@ -22,10 +22,12 @@ F      global features
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import MISSING, Field, field, fields
 from difflib import get_close_matches
 from inspect import cleandoc
 from numbers import Integral, Real
+from pathlib import Path
 from textwrap import fill, indent
 from types import NoneType
 from typing import Any, get_args
@@ -42,6 +44,17 @@ GROUPS = {
     "run": "Parameters of the run",
 }
 """Headings of the groups of settings in a docstring, in their order."""
+
+
+def available_memory() -> int:
+    """Return the bytes of memory that are there, or a large number where that is unknown."""
+    found = [2**40]
+    with suppress(OSError, ValueError, IndexError):
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        found.append(1024 * int(text.partition("MemAvailable:")[2].split(maxsplit=1)[0]))
+    with suppress(OSError, ValueError):  # Of a container, if it is limited.
+        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(found)
 
 
 def check_shape(name: str, shape: Sequence[int], expected: Sequence[int]) -> None:

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from supdocnade.checks import available_memory
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.text import read_file
 
 LOCK = ".lock"
 """File in a folder that its writer has locked."""
@@ -167,7 +169,7 @@ def save_arrays(
 
 def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """Read a file that `save_arrays` wrote; a damaged or foreign one raises `StorageError`."""
-    content = read_file(path)
+    content = read_file(path, most=available_memory())
     try:
         arrays: Arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
@@ -302,16 +304,6 @@ def _check_array(name: str, arrays: Mapping[str, NDArray[Any]], dtype: type) -> 
             f"{name} must be a row of {dtype.__name__}, got {array.dtype} of shape {array.shape}"
         )
     return array
-
-
-def read_file(path: Path) -> bytes:
-    """Return the contents of a regular file."""
-    if path.exists() and not path.is_file():
-        raise StorageError(f"{path} must be a file.")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 @contextmanager

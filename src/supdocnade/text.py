@@ -1,10 +1,19 @@
-"""Text files from users, and names cleaned for display, sorted and searched."""
+"""Files from users, their text, and names cleaned for display, sorted and searched."""
 
+import os
 import re
+import stat
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from supdocnade.errors import StorageError
+
+MAX_FILE_BYTES = 2**30
+"""Largest photograph, list, metadata file, sidecar or text. A file that takes a few kilobytes on
+the disk may have any length."""
 
 MAX_QUOTED = 80
 """Characters of a line that an error message quotes."""
@@ -12,13 +21,38 @@ MAX_QUOTED = 80
 _UNPRINTABLE = ("Cc", "Cs", "Cn", "Co")
 
 
+@contextmanager
+def open_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a regular file: a pipe would wait for ever, and a device has no end."""
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise StorageError(f"{path} must be a file.")
+            yield file
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def read_file(
+    path: str | os.PathLike[str], start: int = 0, size: int = -1, *, most: int = MAX_FILE_BYTES
+) -> bytes:
+    """Return the contents of a regular file, or `size` bytes from `start`; at most `most`."""
+    with open_file(path) as file:
+        length = os.fstat(file.fileno()).st_size - start
+        length = length if size < 0 else min(size, length)
+        if length > most:
+            raise StorageError(f"{path} is too large: {length} bytes; the limit is {most} bytes.")
+        file.seek(start)
+        return file.read(size)
+
+
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file without its byte order mark, line ends unchanged."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
-    return decode_text(content, path)
+    return decode_text(read_file(path), path)
 
 
 def decode_text(content: bytes, path: str | Path) -> str:

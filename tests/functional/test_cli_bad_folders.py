@@ -220,6 +220,22 @@ def test_a_strip_is_named_and_the_others_are_read(photos):
     assert said in indexed.err
 
 
+def test_pipes_devices_and_sparse_files_are_named(photos):
+    """None of them has an end, and a pipe not even a beginning."""
+    first, last = sorted(photos.rglob("*.jpg"))[:2]
+    (photos / "metadata.jsonl").unlink()
+    os.mkfifo(f"{first}.xmp")
+    os.truncate(last, 2**40)
+    checked = supdocnade("check", photos)
+    assert checked.code == 1
+    assert f"{first}.xmp must be a file" in checked.out
+    assert f"{last} is too large: {2**40} bytes" in checked.out
+    for name in ("metadata.csv", "some.txt"):
+        (photos / name).symlink_to("/dev/zero")
+        place = photos / name if name == "some.txt" else photos
+        assert f"{photos / name} must be a file" in supdocnade("check", place).err
+
+
 def test_whatever_fails_for_one_photograph_is_its_error(photos, last, monkeypatch):
     encode = ImageEncoder.encode
     content = last.read_bytes()

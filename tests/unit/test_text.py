@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supdocnade.errors import StorageError
-from supdocnade.text import line_error, read_lines, read_text
+from supdocnade.text import MAX_FILE_BYTES, line_error, read_file, read_lines, read_text
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -50,3 +51,20 @@ def test_a_long_line_is_shortened():
     error = line_error(Path("a"), 7, "less", "x" * 1000)
     assert str(error) == f"a, line 7: expected less, got {'x' * 80!r}."
     assert str(line_error(Path("a"), 7, "less", [1])) == "a, line 7: expected less, got '[1]'."
+
+
+def test_pipes_devices_and_files_without_end_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", MAX_FILE_BYTES + 1)
+    for name, message in (
+        ("pipe", "must be a file"),
+        ("device", "must be a file"),
+        ("sparse", "is too large: 1073741825 bytes"),
+        ("missing", "cannot be read: No such file"),
+        (".", "cannot be read: Is a directory"),
+    ):
+        with pytest.raises(StorageError, match=f"{name} {message}"):
+            read_text(tmp_path / name)
+    assert read_file(tmp_path / "sparse", 8, 3, most=3) == bytes(3)

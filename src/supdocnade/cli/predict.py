@@ -34,8 +34,8 @@ from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
-from supdocnade.storage import read_file, write_atomically
-from supdocnade.text import clean_name
+from supdocnade.storage import write_atomically
+from supdocnade.text import clean_name, read_file
 from supdocnade.unfinished import ShardParts, digest
 
 FORMAT = 1

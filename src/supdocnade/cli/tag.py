@@ -28,7 +28,7 @@ from supdocnade.images.source import Source, is_local_file, source_name
 from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.prediction import FittedScene, Prediction
 from supdocnade.storage import write_atomically
-from supdocnade.text import clean_name, line_error, read_lines
+from supdocnade.text import clean_name, line_error, read_file, read_lines
 
 
 def tag(options: Tag) -> int:
@@ -138,7 +138,7 @@ class Sidecars:
         if owner != real:
             raise StorageError(f"{path} would hold the keywords of {owner} and {prediction.name}.")
         with _xmp_errors(path):
-            before = path.read_bytes() if os.path.lexists(path) else None
+            before = read_file(path) if os.path.lexists(path) else None
             if before is not None:
                 keywords = missing_keywords(before, keywords)
             if keywords:
@@ -254,7 +254,7 @@ def _undo_sidecar(sidecar: str, created: bool, keywords: list[str], *, dry_run: 
     with _xmp_errors(path):
         if not path.exists():
             return ""
-        before = path.read_bytes()
+        before = read_file(path)
         if created and before == new_packet(keywords):
             if not dry_run:
                 path.unlink()

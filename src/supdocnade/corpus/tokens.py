@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from supdocnade.checks import available_memory
 from supdocnade.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus
 
-MAX_TOKENS = 2**34
-"""Tokens in memory at once, at four bytes per token: 64 GiB."""
+TOKEN_BYTES = 64
+"""Memory that a token takes while documents are read and trained on."""
 
 BLOCK_TOKENS = 2**17
 """Tokens that are read at a time where not all of them fit into memory."""
@@ -104,13 +105,20 @@ def split_counts(
     >>> split_counts("counts", np.array([2.0, 1.5]))
     (array([2, 2]), array([1.  , 0.75], dtype=float32))
     """
-    if counts.sum() > MAX_TOKENS:
-        raise InvalidArgument(
-            f"{name} must add up to at most {MAX_TOKENS} words, got {counts.sum():.3g}."
-        )
+    check_total(name, counts)
     repeats = np.ceil(counts).astype(np.int64)
     weight = (counts / repeats).astype(np.float32)
     return repeats, weight if (weight != 1).any() else None
+
+
+def check_total(name: str, counts: NDArray[np.float64]) -> None:
+    """Raise `InvalidArgument` if the tokens of counts do not fit into memory."""
+    total = counts.sum()
+    if TOKEN_BYTES * total > 2**26 and TOKEN_BYTES * total > (memory := available_memory()):
+        raise InvalidArgument(
+            f"{name} must add up to at most {memory // TOKEN_BYTES} words, which fit into memory, "
+            f"got {total:.3g}."
+        )
 
 
 def damp_counts(counts: sparse.csr_array, scale: float | None) -> sparse.csr_array:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from supdocnade.checks import check_seed
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import NO_LABEL, read_global_features
-from supdocnade.corpus.tokens import MAX_TOKENS, check_indices
+from supdocnade.corpus.tokens import check_indices, check_total
 from supdocnade.errors import InvalidArgument
 
 
@@ -59,10 +59,7 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
     if not np.isfinite(matrix.data).all():
         what = "NaN" if np.isnan(matrix.data).any() else "infinity"
         raise InvalidArgument(f"X must be counts, finite and not negative, got {what}.")
-    if matrix.data.sum() > MAX_TOKENS:
-        raise InvalidArgument(
-            f"X must be counts that add up to at most {MAX_TOKENS}, got {matrix.data.sum():.3g}."
-        )
+    check_total("X", matrix.data)
     if (matrix.data < 0).any():
         # scikit-learn's checks look for the first words of this sentence.
         raise InvalidArgument(

@@ -72,6 +72,15 @@ class DenseSIFTConfig:
         """Smallest side of an image, in pixels, into which a patch fits."""
         return least_side(min(self.patch_sizes))
 
+    def count_patches(self, height: int, width: int) -> int:
+        """Return the number of patches of an image."""
+        least = map(least_side, self.patch_sizes)
+        starts = [
+            [max(side - each + self.step, 0) // self.step for side in (height, width)]
+            for each in least
+        ]
+        return sum(rows * columns for rows, columns in starts)
+
 
 class Descriptors(NamedTuple):
     """Descriptors of the patches of one image."""

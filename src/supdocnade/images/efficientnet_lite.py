@@ -24,7 +24,7 @@ from supdocnade.images.feature_network import (
     write_network,
 )
 from supdocnade.images.network_description import NetworkDescription
-from supdocnade.storage import read_file
+from supdocnade.text import read_file
 
 SIDES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 """Sides of the input images, by the name of the network."""

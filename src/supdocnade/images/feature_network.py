@@ -34,7 +34,10 @@ from supdocnade.errors import (
 )
 from supdocnade.images.network_description import NetworkDescription
 from supdocnade.runs import DEVICES
-from supdocnade.storage import read_file
+from supdocnade.text import read_file
+
+MAX_NETWORK_BYTES = 2**32
+"""Largest ONNX file; protobuf itself allows half of it."""
 
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 # Full float32, and a choice of algorithms that does not depend on measured times.
@@ -201,7 +204,7 @@ def _import_onnxruntime() -> Any:
 
 def _read_network(path: Path) -> tuple[bytes, tuple[Path, ...]]:
     """Return the contents of an ONNX file and the files of its external data."""
-    content = read_file(path)
+    content = read_file(path, most=MAX_NETWORK_BYTES)
     # Tensors in other files have an entry of this name; if it is missing, parsing can be spared.
     if b"location" not in content:
         return content, ()

@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from supdocnade.errors import StorageError, install_command
+from supdocnade.text import open_file, read_file
 
 BLOCK_SIZE = 1 << 16
 """Least number of bytes to read when a part of a file on another file system is needed."""
@@ -128,9 +129,7 @@ def read_address(address: str | os.PathLike[str], start: int = 0, size: int = -1
             end = None if size < 0 else start + size
             content: bytes = system.cat_file(path, start=start or None, end=end)
             return content
-    with storage_errors(address), open(address, "rb") as file:
-        file.seek(start)
-        return file.read(size)
+    return read_file(address, start, size)
 
 
 @contextmanager
@@ -139,14 +138,13 @@ def open_address(address: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     `StorageError` is raised if the file cannot be opened.
     """
-    open_file: Any = open
-    path = os.fspath(address)
     if is_remote(address):
-        system, path = open_file_system(path)
-        open_file = partial(system.open, block_size=BLOCK_SIZE)
-    with storage_errors(address):
-        file: IO[bytes] = open_file(path, "rb")
-    with file:
+        system, path = open_file_system(os.fspath(address))
+        with storage_errors(address):
+            opened = system.open(path, "rb", block_size=BLOCK_SIZE)
+    else:
+        opened = open_file(address)
+    with opened as file:
         yield file
 
 

@@ -22,7 +22,7 @@ from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.images.reading import read_with_key
 from supdocnade.images.source import absolute_address, source_name
 from supdocnade.storage import lock_file
-from supdocnade.text import line_error
+from supdocnade.text import line_error, read_file
 
 MAX_CORRECTIONS, MAX_BYTES = 100_000, 64 * 2**20
 """Photographs and bytes of a file that a server writes."""
@@ -112,7 +112,7 @@ class CorrectionFile:
         try:
             lock_file(self._file)
             self._corrections = read_corrections(self.path)
-            content = self.path.read_bytes()
+            content = read_file(self.path)
             if content and not content.endswith(b"\n"):
                 self._append(b"\n")
         except OSError as error:

@@ -35,6 +35,9 @@ Floats = NDArray[np.float32]
 N_COMPONENTS = 128
 """Principal components of the features of patches."""
 
+MAX_PATCHES = 2**20
+"""Largest number of patches of an image, whose descriptors take half a gigabyte."""
+
 MAX_NETWORK_SIDE, COLOR_EXAMPLE_SIDE = 512, 48
 """Longest side of an image that is given to a network, which resizes it to its own input size, and
 side of the example patches of a network or function."""
@@ -98,6 +101,11 @@ class SIFTDescriber:
         self._check_size(width, height, name)
 
     def _check_pixels(self, pixels: NDArray[np.uint8], source: Any, name: str) -> None:
+        n_patches = self.sift.count_patches(*pixels.shape[:2])
+        if n_patches > MAX_PATCHES:
+            raise UnreadableImage(
+                f"{name or 'the image'} has {n_patches} patches; the limit is {MAX_PATCHES}."
+            )
         if min(pixels.shape[:2]) < self.sift.least_side:
             # The size before resizing is needed only for a message: the image is decoded again.
             whole = decode(source, replace(self.decoding, max_side=None), name=name)

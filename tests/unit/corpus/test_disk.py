@@ -114,7 +114,11 @@ def test_the_fingerprint_sees_contents_and_order(tmp_path):
         (np.array([[np.nan, 0, 0, 0]]), {}, "documents must be finite"),
         (np.array([[0.5, 0, 0, 0]]), {}, "must have whole counts, got fractions"),
         (np.array([["a"] * 4]), {}, "documents must be a matrix of numbers"),
-        (np.full((1, 4), 1e12), {}, r"documents must add up to at most \d+ words, got 4e\+12"),
+        (
+            np.full((1, 4), 1e12),
+            {},
+            r"documents must add up to at most \d+ words, which .* got 4e\+12",
+        ),
         (np.ones(4), {}, "documents must have two dimensions, got 1"),
         (np.ones((0, 4)), {}, "documents must be at least one, got none"),
         ([], {}, "documents must be at least one, got none"),

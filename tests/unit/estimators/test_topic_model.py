@@ -275,7 +275,12 @@ def bad_fits():
         (X, [None] * 4, {}, r"y must have a label .* got none; DocNADE needs no labels"),
         (X, None, {}, r"requires y to be passed"),
         (X, [1, "a", 1, "a"], {}, r"y must be classes of one type, got \['int', 'str'\]"),
-        (1e12 * X, y, {}, r"X must be counts that add up to at most \d+, got 1.2e\+13"),
+        (
+            1e12 * X,
+            y,
+            {},
+            r"X must add up to at most \d+ words, which fit into memory, got 1.2e\+13",
+        ),
         (X, y[:3], {}, r"y must have a label or None for each of the 4 documents .* got 3"),
         (X, y, {"annotations": np.ones((3, 2))}, r"annotations must have shape \(4,\), got \(3,\)"),
         (X, y, {"annotations": -np.ones((4, 2))}, r"annotations must not be negative, got -1"),

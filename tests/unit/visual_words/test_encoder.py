@@ -34,6 +34,12 @@ def test_an_image_step_by_step():
     assert encoder().n_features == 48
 
 
+def test_the_number_of_patches_is_limited():
+    many = SIFTDescriber(decoding=DecodeConfig(max_side=1200), sift=DenseSIFTConfig(step=1))
+    with pytest.raises(UnreadableImage, match="a has 1411344 patches; the limit is 1048576"):
+        encoder(many).encode(np.zeros((64, 64), np.uint8), "a")
+
+
 def test_256_pixels_have_961_words_even_where_there_is_nothing_to_see():
     assert len(encoder().encode(np.full((256, 256), 200, np.uint8)).ids) == 961
 
