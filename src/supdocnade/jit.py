@@ -35,10 +35,25 @@ def exact_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compile(function, fastmath=False)
 
 
+def _repair_cache(compiled: Any) -> None:
+    """Let Numba compile a kernel again if its file in the cache is damaged."""
+    cache, load = compiled._cache, compiled._cache.load_overload
+
+    def load_or_empty(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except Exception:  # Unpickling raises errors of any type.
+            cache.flush()
+            return None
+
+    cache.load_overload = load_or_empty
+
+
 def _compile(function: Callable[..., Any], fastmath: Any) -> Callable[..., Any]:
     options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
     try:
         compiled: Callable[..., Any] = numba.njit(cache=True, **options)(function)
+        _repair_cache(compiled)
     except RuntimeError:  # Numba found no folder for its cache.
         _warn_uncached()
         compiled = numba.njit(cache=False, **options)(function)

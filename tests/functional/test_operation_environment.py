@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ print(sum(sum_prefixes.stats.cache_hits.values()), sum(sum_prefixes.stats.cache_
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    settings = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    settings = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", **environment}
     return subprocess.run(
         [sys.executable, "-c", code], env=settings, cwd=ROOT, capture_output=True, text=True
     )
@@ -48,6 +49,10 @@ def fresh_processes(tmp_path_factory):
 def gradients_of(problem):
     problem.run("relu", "cpu").nll_B.sum().backward()
     return problem.gradients()
+
+
+DOUBLE = """from doubling import double
+print(double(3), *(sum(found.values()) for found in double.stats[1:]))"""
 
 
 @pytest.fixture
@@ -163,3 +168,18 @@ def test_peak_memory_of_a_call(n_words):
     grads = [problem.parameters.word_embedding_KH.grad, problem.parameters.node_weight_TH.grad]
     touched = sum(len(g._values()) if g.is_sparse else len(g) for g in grads if g is not None)
     assert peak <= 2 * touched * n_topics * 4 + sum(lengths) * n_topics * 4
+
+
+@pytest.mark.parametrize("content", [b"", b"not a pickle", None])
+def test_a_damaged_cache_of_kernels_is_written_again(content, tmp_path):
+    (tmp_path / "doubling.py").write_text(
+        "from supdocnade.jit import kernel\n@kernel\ndef double(x):\n    return 2 * x\n"
+    )
+    run = partial(run_python, f"import sys; sys.path.append({str(tmp_path)!r}); {DOUBLE}")
+    settings = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(**settings).stdout == "6 0 1\n"
+    for path in (tmp_path / "cache").rglob("*.nb?"):
+        path.write_bytes(path.read_bytes()[:-20] if content is None else content)
+    for expected in ("6 0 1\n", "6 1 0\n"):
+        done = run(**settings)
+        assert (done.stdout, done.stderr) == (expected, "")
