@@ -54,7 +54,7 @@ def map_shards(
     if options.cluster is None:
         yield from map(function, shards)
         return
-    ray = _import_ray()
+    ray = _import_ray(options.cluster)
     # Ray prints to stdout when a worker dies, where only results belong.
     with _connect(ray, options), redirect_stdout(sys.stderr):
         task = ray.remote(
@@ -126,11 +126,14 @@ def _fetch(reference: Any) -> Any:
     return ray.get(reference)
 
 
-def _import_ray() -> Any:
+def _import_ray(cluster: str) -> Any:
     # Ray reports its use to its makers unless this is set before it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # After an error it would also print those of the tasks that nobody waits for any more.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    if cluster == "local":
+        # Ray then listens on the loopback interface alone, as it does on Windows.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
     except ImportError as error:
@@ -153,12 +156,16 @@ def _connect(ray: Any, options: RunOptions) -> Iterator[None]:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if options.cluster == "local":
-            ray.init(
-                "local",
-                num_cpus=effective_n_jobs(options.n_jobs),
-                include_dashboard=False,
-                **quiet,
-            )
+            before = os.umask(0o077)  # Nobody else may read the token that it writes.
+            try:
+                ray.init(
+                    "local",
+                    num_cpus=effective_n_jobs(options.n_jobs),
+                    include_dashboard=False,
+                    **quiet,
+                )
+            finally:
+                os.umask(before)
         else:
             _check_address(str(options.cluster))
             ray.init(options.cluster, **quiet)

@@ -208,3 +208,28 @@ def test_workers_that_always_die_are_one_sentence(encoder, photos, tmp_path, mon
     with pytest.raises(ClusterError, match="the cluster failed, with 1 attempts per task"):
         encode(faulty(Killed, encoder), photos, tmp_path / "corpus")
     assert not [*tmp_path.iterdir()]
+
+
+LOCAL = """
+import os, sys
+from supdocnade.cluster import map_shards
+from supdocnade.runs import RunOptions
+
+def node(_):
+    import ray
+    return ray.util.get_node_ip_address()
+
+if __name__ == "__main__":
+    print(*map_shards(node, [0], RunOptions(cluster="local")))
+"""
+
+
+def test_a_local_cluster_is_reached_by_this_user_alone(tmp_path):
+    (tmp_path / "local.py").write_text(LOCAL)
+    inherited = {name: each for name, each in os.environ.items() if not name.startswith("RAY_")}
+    settings = {**inherited, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "local.py"], env=settings, capture_output=True, text=True
+    )
+    assert done.stdout == "127.0.0.1\n"
+    assert (tmp_path / ".ray/auth_token").stat().st_mode & 0o077 == 0
