@@ -63,7 +63,8 @@ def correction_routes(service: Service) -> APIRouter:
     ) -> CorrectionsOut:
         """List the corrections that the server has kept, the last one first."""
         file = _get_file(service)
-        found = [_describe(each) for each in file.newest(offset, limit)]
+        # In a thread, since the lock is held while a correction is written to the disk.
+        found = [_describe(each) for each in await asyncio.to_thread(file.newest, offset, limit)]
         return CorrectionsOut(total=len(file), offset=offset, corrections=found)
 
     return routes

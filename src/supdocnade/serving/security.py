@@ -3,6 +3,7 @@
 import hmac
 import logging
 
+from h11 import LocalProtocolError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -71,6 +72,8 @@ class SecurityMiddleware:
             await self._app(scope, receive, send_with_headers)
         except ApiError as error:
             await error.response()(scope, receive, send_with_headers)
+        except LocalProtocolError:
+            pass  # The client broke the protocol, and h11 has answered.
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if has_started:  # The connection is closed instead.

@@ -1,4 +1,7 @@
 import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.serving import build_index, check_problem, make_client, photograph, upload_form
@@ -116,3 +119,18 @@ def test_nothing_is_kept_unless_asked_for():
         detail = check_problem(response, 404, "no_corrections")
         assert "supdocnade serve --corrections FILE" in detail
         assert client.get("/v1/model").json()["corrections"] is False
+
+
+def test_the_server_answers_while_a_correction_waits_for_the_disk(gallery, path, monkeypatch):
+    file, may_go_on = CorrectionFile(path), threading.Event()
+    monkeypatch.setattr(file, "_append", lambda _: may_go_on.wait(20))
+    with make_client(gallery, corrections=file) as client, ThreadPoolExecutor(2) as pool:
+        adding = pool.submit(client.post, "/v1/corrections", json={"key": KEY, "label": "coast"})
+        while not file._lock.locked():
+            time.sleep(0.01)
+        listing = pool.submit(client.get, "/v1/corrections")
+        time.sleep(0.1)
+        assert client.get("/healthz").status_code == 200
+        assert not may_go_on.is_set()
+        may_go_on.set()
+        assert (adding.result().status_code, listing.result().status_code) == (200, 200)

@@ -133,3 +133,12 @@ def test_a_repeated_message_is_logged_once_a_minute():
     assert [repeats.filter(each) for each in (first, second, other)] == [True, False, True]
     second.created += server.WARNING_SECONDS
     assert repeats.filter(second)
+
+
+@pytest.mark.parametrize("start", ["GET / ", "GET /no-such-page ", "POST /v1/predict "])
+def test_a_request_that_breaks_the_protocol_is_not_logged(start, caplog):
+    head = "HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+    with run_threaded_server() as (_, address), socket.create_connection(address, 20) as connection:
+        connection.sendall((start + head).encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+    assert "Traceback" not in caplog.text
