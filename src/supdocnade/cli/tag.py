@@ -276,6 +276,7 @@ def _read_record(record: Path) -> list[dict[str, Any]]:
                 set(line) == {"sidecar", "created", "keywords"}
                 and isinstance(line["sidecar"], str)
                 and type(line["created"]) is bool
+                and isinstance(line["keywords"], list)
                 and all(isinstance(word, str) for word in line["keywords"])
             )
         except (ValueError, TypeError, RecursionError):

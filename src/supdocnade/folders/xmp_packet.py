@@ -97,8 +97,10 @@ def add_keywords(content: bytes, keywords: list[str]) -> bytes:
         return content
     scanner = _scan(content)
     insertions: dict[int, tuple[_Element, str]] = {}
+    # In ASCII: a packet may be declared to be in any encoding.
+    words = [_escape(word).encode("ascii", "xmlcharrefreplace").decode() for word in missing]
     for name in PROPERTIES:
-        text = "".join(f'<rdf:li xmlns:rdf="{RDF}">{_escape(word)}</rdf:li>' for word in missing)
+        text = "".join(f'<rdf:li xmlns:rdf="{RDF}">{word}</rdf:li>' for word in words)
         parent = scanner.containers.get(name)
         if name not in scanner.items:
             if name in HIERARCHIES:

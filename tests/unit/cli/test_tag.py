@@ -140,7 +140,11 @@ def test_undo_goes_on_after_a_damaged_sidecar(tmp_path):
 
 @pytest.mark.parametrize(
     "line",
-    ["no json", "[]", '{"sidecar": "a.xmp"}', '{"sidecar": 1, "created": true, "keywords": []}'],
+    [
+        *("no json", "[]", '{"sidecar": "a.xmp"}'),
+        '{"sidecar": 1, "created": true, "keywords": []}',
+        '{"sidecar": "a.xmp", "created": true, "keywords": "sea"}',
+    ],
 )
 def test_a_record_is_checked_before_anything_is_undone(tmp_path, line):
     record = tmp_path / "record"

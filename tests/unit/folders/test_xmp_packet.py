@@ -133,3 +133,11 @@ def test_the_last_parts_of_a_hierarchy_are_keywords_if_there_are_no_others(insid
     assert read_keywords(sidecar(inside)) == ["b"]
     subject = "<d:subject><r:Bag><r:li>c</r:li></r:Bag></d:subject>"
     assert read_keywords(sidecar(inside + subject)) == ["c"]
+
+
+@pytest.mark.parametrize("encoding", ["US-ASCII", "ISO-8859-1"])
+def test_keywords_are_readable_in_any_declared_encoding(encoding):
+    content = sidecar("").replace(b"UTF-8", encoding.encode())
+    added = add_keywords(content, ["café", "海"])
+    assert read_keywords(added) == ["café", "海"]
+    assert remove_keywords(added, ["café", "海"]) == content
