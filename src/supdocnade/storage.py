@@ -55,15 +55,17 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
             remove_leftovers(path.parent)
             _swept.add(path.parent)
         with _create_temporary(path) as file:
+            with suppress(FileNotFoundError):
+                os.chmod(file.name, path.stat().st_mode & 0o777)  # Permissions stay.
             file.write(content)
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-            with suppress(FileNotFoundError):
-                os.chmod(file.name, path.stat().st_mode & 0o777)  # Permissions stay.
             if sys.platform == "win32":
                 file.close()  # An open file cannot be moved there.
             os.replace(file.name, path)  # While it is locked.
+            if sync:
+                sync_folder(path.parent)
     except OSError as error:
         reason = error.strerror or error
         raise UnwritableFile(f"{path} cannot be written: {reason}.") from error
@@ -71,6 +73,16 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
         if file is not None:
             with suppress(OSError):
                 Path(file.name).unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names of files in a folder survive a power failure."""
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def temporary_target(name: str) -> str:

@@ -23,6 +23,7 @@ from supdocnade.storage import (
     LOCK,
     lock_folder,
     remove_leftovers,
+    sync_folder,
     temporary_target,
     write_atomically,
 )
@@ -313,6 +314,7 @@ def move_folder(source: Path, target: Path) -> None:
     """Move a folder in one step; the target must not exist or be an empty folder."""
     try:
         os.replace(source, target)
+        sync_folder(target.parent)
     except OSError as error:
         raise UnwritableFile(f"{target} cannot be written: {error.strerror or error}.") from error
 

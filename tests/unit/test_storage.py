@@ -1,5 +1,6 @@
 import os
 import signal
+import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -241,3 +242,24 @@ def test_damaged_strings_are_refused_by_name(array, value, message):
     if value is not None:
         with pytest.raises(InvalidArgument, match=array):
             unpack_string_lists("tags", arrays)
+
+
+def test_a_replaced_file_is_never_readable_by_others(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"one")
+    path.chmod(0o600)
+    modes, fsync = [], os.fsync
+
+    def note(descriptor):
+        status = os.fstat(descriptor)
+        modes.append("folder" if stat.S_ISDIR(status.st_mode) else status.st_mode & 0o777)
+        fsync(descriptor)
+
+    monkeypatch.setattr(
+        os,
+        "chmod",
+        lambda path, mode, chmod=os.chmod: (modes.append(os.path.getsize(path)), chmod(path, mode)),
+    )
+    monkeypatch.setattr(os, "fsync", note)
+    write_atomically(path, b"two")
+    assert modes == [0, 0o600, "folder"]  # Before the content; the name is durable, too.
