@@ -12,6 +12,7 @@ from supdocnade.images.decode import write_image
 from supdocnade.report.heatmap import draw_explanation
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.persistence import load_scene
+from supdocnade.text import clean_name
 
 SUFFIX = ".png"
 _MAX_LENGTH = 30
@@ -37,8 +38,9 @@ def explain(options: Explain) -> None:
     if options.json:
         print_json(explanation_to_dict(image, picture, explanation))
     elif not options.quiet:
-        print_line(f"{image}: {explanation.name}, {explanation.decision}")
-        print_line(f"picture written to {picture}")
+        name = clean_name(explanation.name)
+        print_line(f"{clean_name(str(image))}: {name}, {explanation.decision}")
+        print_line(f"picture written to {clean_name(str(picture))}")
 
 
 def check_picture(output: Path | None, image: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -77,6 +78,8 @@ def format_table(rows: Sequence[Sequence[str]]) -> str:
 Row = dict[str, Any]
 """A prediction as `Prediction.to_dict` returns it."""
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_FORMULA = re.compile(r"[=+@\t\r]|-[^0-9]")
 CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
 
 
@@ -99,10 +102,19 @@ def format_csv(row: Row) -> str:
 
 
 def format_row(cells: Sequence[str]) -> str:
-    """Return cells as one row of CSV, without a line end."""
+    """Return cells as one row of CSV, without a line end.
+
+    Control characters are left out, and names that a spreadsheet would take for formulas are
+    quoted, since they may come from a model of somebody else.
+
+    >>> format_row(["=1+1.jpg", "-0.5", "red\x1b[31m"])
+    "'=1+1.jpg,-0.5,red[31m"
+    """
     line = io.StringIO()
+    printable = [_CONTROL.sub("", cell) for cell in cells]
+    quoted = [f"'{cell}" if _FORMULA.match(cell) else cell for cell in printable]
     # With another line terminator, line breaks within a name would not be quoted.
-    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    csv.writer(line, lineterminator="\r\n").writerow(quoted)
     return line.getvalue().removesuffix("\r\n")
 
 
