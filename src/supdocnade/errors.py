@@ -4,8 +4,7 @@ Every error about user input is a `SupDocNADEError` and a `ValueError`; its mess
 that names the argument or file, what was expected and what was received.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 
 class SupDocNADEError(Exception):
@@ -58,24 +57,6 @@ class UnreadableImages(UnreadableImage):
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         """Pickle the reasons, not the message."""
         return type(self), (self.reasons,)
-
-
-@contextmanager
-def image_errors(name: str) -> Iterator[None]:
-    """Turn whatever fails while an image is read and described into an `UnreadableImage`.
-
-    Errors of this package stay as they are: those about an image name it, the others are not about
-    one image.
-    """
-    try:
-        yield
-    except (SupDocNADEError, Warning):  # Warnings, if they are to be errors.
-        raise
-    except MemoryError as error:
-        raise UnreadableImage(f"{name} needs more memory than there is.") from error
-    except Exception as error:
-        reason = str(error).rstrip(".") or type(error).__name__
-        raise UnreadableImage(f"{name} cannot be described: {reason}.") from error
 
 
 def install_command(extra: str) -> str:

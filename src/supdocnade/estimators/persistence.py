@@ -25,8 +25,7 @@ from supdocnade.schema import load, plain, save, save_errors, stored
 from supdocnade.storage import damage_errors
 from supdocnade.training.config import History
 from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
-from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.examples import PatchExamples
+from supdocnade.visual_words.encoder import ImageEncoder, PatchExamples
 from supdocnade.visual_words.settings import VisualWordSettings
 
 WORDS = "BagOfVisualWords"

@@ -9,14 +9,14 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
+from supdocnade.errors import InvalidArgument, SupDocNADEError, UnreadableImage
 from supdocnade.images.decode import read_image_file
 from supdocnade.images.source import is_source, source_name
 from supdocnade.runs import RunOptions
@@ -167,3 +167,21 @@ def _map_chunk(
                 raise
             results.append(SkippedImage(number, name, str(error)))
     return results
+
+
+@contextmanager
+def image_errors(name: str) -> Iterator[None]:
+    """Turn whatever fails while an image is read and described into an `UnreadableImage`.
+
+    Errors of this package stay as they are: those about an image name it, the others are not about
+    one image.
+    """
+    try:
+        yield
+    except (SupDocNADEError, Warning):  # Warnings, if they are to be errors.
+        raise
+    except MemoryError as error:
+        raise UnreadableImage(f"{name} needs more memory than there is.") from error
+    except Exception as error:
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise UnreadableImage(f"{name} cannot be described: {reason}.") from error

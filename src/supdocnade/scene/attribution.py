@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logsumexp, softmax
 
 from supdocnade.checks import check_known
-from supdocnade.errors import InvalidArgument, image_errors
+from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import normalize_tag
+from supdocnade.images.reading import image_errors
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.heads import ClassHead, Score
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics

@@ -21,7 +21,6 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
 from supdocnade.folders.tags import frequent_spellings
 from supdocnade.images.reading import SkippedImage, image_name
-from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.runs import RunOptions
@@ -326,7 +325,7 @@ def predict_topics(
     proba_BC = fitted.class_proba(hidden_BH)
     scores_BA = fitted.tag_scores(hidden_BH, proba_BC)
     presence_BA = fitted.tag_presence(scores_BA)
-    order_BA = top_ranked(scores_BA, len(fitted.tag_names))
+    order_BA = np.argsort(-scores_BA, axis=1, kind="stable")
     threshold = fitted.tag_threshold
     unfamiliar_B = fitted.is_unfamiliar(hidden_BH)
     predictions = []

@@ -17,7 +17,7 @@ from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.text import clean_name
 from supdocnade.visual_words.describer import NetworkDescriber
-from supdocnade.visual_words.examples import PatchExamples
+from supdocnade.visual_words.encoder import PatchExamples
 
 
 def is_stripped(fitted: FittedScene) -> bool:

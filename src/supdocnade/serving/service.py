@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 
 from supdocnade.checks import check_settings, setting
-from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
+from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode, image_size, make_thumbnail, reduce_jpeg
-from supdocnade.images.reading import content_key
+from supdocnade.images.reading import content_key, image_errors
 from supdocnade.report.heatmap import contribution_scale
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corrections import CorrectionFile

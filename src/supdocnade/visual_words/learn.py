@@ -21,8 +21,7 @@ from supdocnade.visual_words.describer import (
     NetworkDescriber,
     SIFTDescriber,
 )
-from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.examples import PatchExamples
+from supdocnade.visual_words.encoder import ImageEncoder, PatchExamples
 from supdocnade.visual_words.settings import VisualWordSettings
 
 SAMPLE_SIZE, NETWORK_SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 40_000, 20
