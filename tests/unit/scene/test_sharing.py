@@ -102,7 +102,6 @@ def test_a_stripped_model_has_a_report_and_a_page(stripped, tmp_path):
         "supdocnade.serving.explore", reason="needs the extra serve", exc_type=ImportError
     )
     explorer = explore.ModelExplorer(loaded, "0" * 32)
-    assert explorer.word_picture(0).startswith(b"\xff\xd8\xff")
     assert [each.label for each in explorer.overview.classes] == list(CLASSES)
 
 
