@@ -19,6 +19,7 @@ from tests.planted_corpus import network_for
 from tests.scene_model import CLASSES, SETTINGS, small_model
 
 from supdocnade.corpus.documents import Documents
+from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import use_backend
 from supdocnade.scene.corrections import Correction, read_corrections
 from supdocnade.threads import one_torch_thread
@@ -59,21 +60,31 @@ def two_models():
         yield model, network, corpus
 
 
+def log_prob(network, rows):
+    lengths = torch.tensor([0, *map(len, rows)])
+    return network.log_prob(Batch(torch.cat(rows), lengths.cumsum(0)))
+
+
 def test_the_model_in_one_file_computes_the_numbers_of_the_package(two_models):
     model, network, corpus = two_models
     shuffled, bounds = np.random.default_rng(0), pairwise([0, *np.cumsum(corpus.length_B)])
     order = np.concatenate([shuffled.permutation(np.arange(*bound)) for bound in bounds])
     batch = make_batch(corpus, np.arange(3), order, annotation_weight=3.0, n_summary_words=5)
-    documents = batch
-    rows = documents.word_ids_N.long().split(corpus.length_B.tolist())
+    rows = batch.word_ids_N.long().split(corpus.length_B.tolist())
     words = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
     # Training shuffles the padding, too, which then stands between words.
     words = torch.cat([words[:, :2], torch.full((3, 1), -1), words[:, 2:]], dim=1)
-    log_p_B = network.log_prob(documents._replace(loss_weight_N=None))
+    log_p_B = network.log_prob(batch._replace(loss_weight_N=None))
+    visual = [row[row < 5] for row in rows]
+    with_tags = [
+        log_prob(network, [torch.cat([row, torch.tensor([tag])]) for row in visual])
+        for tag in (5, 6)
+    ]
+    tags_BA = torch.stack(with_tags, dim=1) - log_prob(network, visual)[:, None]
     pairs = [
         (model.log_likelihood(words).sum(dim=1), log_p_B),
-        (model.class_log_prob(words), network.class_log_prob(documents)),
-        (model.tag_log_prob(words), network.annotation_log_prob(documents, normalize=False)),
+        (model.class_log_prob(words), network.class_logits(network.summary(batch)).log_softmax(1)),
+        (model.tag_log_prob(words), tags_BA),
         (model.loss(words, batch.label_B, 0.3, tag_weight=3.0), batch_loss(network, batch, 0.3)),
     ]
     for ours, expected in pairs:

@@ -22,10 +22,10 @@ from supdocnade.metrics import (
     presence_correlation,
     top_ranked,
 )
-from supdocnade.model.inference import annotation_log_proba, topic_features
+from supdocnade.model.inference import annotation_log_proba, sample_documents, topic_features
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation, rise_with_topics
 from supdocnade.seeding import named_generator
-from supdocnade.threads import limit_threads, one_torch_thread
+from supdocnade.threads import limit_threads
 
 if TYPE_CHECKING:
     from supdocnade.model.network import DocNADENetwork
@@ -255,8 +255,8 @@ class TopicInference(
         length_B = np.broadcast_to(lengths, n_samples).astype(np.int64)
         features_BF = read_fitted_features(self, global_features, n_samples)
         generator = named_generator(read_seed(random_state), "sample")
-        with limit_threads(self.n_jobs), one_torch_thread():
-            return self.network_.sample(length_B, generator, features_BF)
+        with limit_threads(self.n_jobs):
+            return sample_documents(self.network_.arrays(), length_B, generator, features_BF)
 
     def log_prob(
         self,

@@ -194,3 +194,36 @@ def word_log_proba(network: NetworkArrays, hidden_BH: Float32s, words: NDArray[n
     for step in range(columns_XL.shape[1]):
         log_p_BX += table[:, columns_XL[:, step]]
     return log_p_BX
+
+
+def sample_documents(
+    network: NetworkArrays,
+    length_B: NDArray[np.int64],
+    generator: np.random.Generator,
+    global_features_BF: Float32s | None = None,
+) -> sparse.csr_array:
+    """Draw documents from p(v), word after word; return their counts, (B, K).
+
+    Parameters
+    ----------
+    length_B : number of words of every document.
+    global_features_BF : as for `topic_features`.
+    """
+    n_words = network.config.n_words
+    ids_BD = np.zeros((len(length_B), max(length_B, default=0)), np.int64)
+    for position in range(ids_BD.shape[1]):
+        rows_R = np.flatnonzero(length_B > position)
+        ends_R1 = position * np.arange(len(rows_R) + 1)
+        drawn_N = ids_BD[rows_R, :position].ravel()
+        before = sparse.csr_array(
+            (np.ones(len(drawn_N), np.float32), drawn_N, ends_R1), shape=(len(rows_R), n_words)
+        )
+        features = None if global_features_BF is None else global_features_BF[rows_R]
+        hidden_RH = topic_features(network, before, features)
+        up_to_RK = np.exp(word_log_proba(network, hidden_RH, np.arange(n_words))).cumsum(axis=1)
+        drawn_R1 = generator.random((len(rows_R), 1)) * up_to_RK[:, -1:]
+        ids_BD[rows_R, position] = (up_to_RK <= drawn_R1).sum(axis=1)
+    document_N = np.repeat(np.arange(len(length_B)), length_B)
+    places = document_N, ids_BD[np.arange(ids_BD.shape[1]) < length_B[:, None]]
+    ones_N = np.ones(len(document_N), np.int64)
+    return sparse.csr_array((ones_N, places), shape=(len(length_B), n_words))

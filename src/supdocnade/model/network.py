@@ -18,9 +18,8 @@ several labels, each has a logistic output: p(c | v) = σ(d_c + U_c · h_y(v)).
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, embedding_bag, linear, log_softmax, logsigmoid
+from torch.nn.functional import cross_entropy, embedding_bag, linear, logsigmoid
 
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
@@ -158,67 +157,10 @@ class DocNADENetwork(nn.Module):
         )
         return self.document_bias(batch) + sums_BH
 
-    def representation(self, batch: Batch) -> Tensor:
-        """Return the topic representation h_y(v) of every document, (B, H)."""
-        return activate(self.config.activation, self.summary(batch))
-
-    @torch.no_grad()
-    def sample(
-        self,
-        length_B: NDArray[np.int64],
-        generator: np.random.Generator,
-        global_features_BF: NDArray[np.float32] | None = None,
-    ) -> sparse.csr_array:
-        """Draw documents from p(v), word after word; return their counts, (B, K).
-
-        Parameters
-        ----------
-        length_B : number of words of every document.
-        global_features_BF : for a network that has them.
-        """
-        weights = self.word_embedding
-        features = None if global_features_BF is None else torch.from_numpy(global_features_BF)
-        none = torch.zeros(len(length_B) + 1, dtype=torch.int64)
-        batch = Batch(none[:0], none, global_features_BF=features).to(weights.device)
-        a_BH = self.document_bias(batch).expand(len(length_B), -1).clone()
-        words_K = torch.arange(len(weights), device=weights.device)
-        rows, words = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for position in range(max(length_B, default=0)):
-            rows_R = np.flatnonzero(length_B > position)
-            hidden_RH = activate(self.config.activation, a_BH[rows_R])
-            p_RK = self.output.log_prob(hidden_RH, self.weights, words_K).double().exp()
-            up_to_RK = p_RK.cumsum(dim=1).cpu().numpy()
-            drawn_R1 = generator.random((len(rows_R), 1)) * up_to_RK[:, -1:]
-            words_R = (up_to_RK <= drawn_R1).sum(axis=1)
-            a_BH[rows_R] += weights[words_R]
-            rows.append(rows_R)
-            words.append(words_R)
-        places = np.concatenate(rows), np.concatenate(words)
-        ones = np.ones(len(places[0]), np.int64)
-        return sparse.csr_array((ones, places), shape=(len(length_B), len(weights)))
-
     def tag_logits(self, summary_BH: Tensor) -> Tensor:
         """Return e + T g(summary), (B, A)."""
         hidden_BH = activate(self.config.activation, summary_BH)
         return linear(hidden_BH, self.tag_weight, self.tag_bias)
-
-    def annotation_log_prob(self, batch: Batch, *, normalize: bool = True) -> Tensor:
-        """Return log p(next word = a | v), or log p(a | v), for every annotation, (B, A).
-
-        Parameters
-        ----------
-        batch : visual words of the documents.
-        normalize : divide by the total probability of the annotations.
-        """
-        if self.config.n_tag_outputs:
-            log_p_BA = logsigmoid(self.tag_logits(self.summary(batch)))
-        else:
-            first, last = self.config.n_visual_words, self.config.n_words
-            words_A = torch.arange(first, last, device=self.word_embedding.device)
-            log_p_BA = self.output.log_prob(self.representation(batch), self.weights, words_A)
-        if normalize and self.config.n_annotation_words:
-            log_p_BA = log_p_BA - torch.logsumexp(log_p_BA, dim=1, keepdim=True)
-        return log_p_BA
 
     def arrays(self) -> NetworkArrays:
         """Return the parameters as arrays, for inference; on a CPU they share their memory."""
@@ -298,13 +240,6 @@ class SupDocNADENetwork(DocNADENetwork):
         """Return d + U g(summary), (B, C)."""
         hidden_BH = activate(self.config.activation, summary_BH)
         return linear(hidden_BH, self.label_weight, self.label_bias)
-
-    def class_log_prob(self, batch: Batch) -> Tensor:
-        """Return log p(y | v) of every class, or of every label where there are several, (B, C)."""
-        logits_BC = self.class_logits(self.summary(batch))
-        if self.config.class_output == "sigmoid":
-            return logsigmoid(logits_BC)
-        return log_softmax(logits_BC, dim=1)
 
     def joint_log_prob(self, batch: Batch) -> Tensor:
         """Return log p(v, y) of every document and its label, (B,): the paper's Algorithm 1.

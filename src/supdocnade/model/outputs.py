@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import linear, log_softmax, softplus
 
 from supdocnade.checks import check_shape
 from supdocnade.likelihood import Activation, vectorized
@@ -15,9 +14,6 @@ from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operatio
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
 from supdocnade.likelihood.operations import Operation, softmax_nll, tree_nll
 from supdocnade.tree import WordTree
-
-MAX_DECISIONS = 2**24
-"""Decisions that `TreeOutput.log_prob` computes at a time: 64 MiB."""
 
 
 class WordOutput:
@@ -96,32 +92,9 @@ class TreeOutput(WordOutput):
         """See `WordOutput`."""
         return self.tree.log_odds(counts_K)
 
-    def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
-        """See `WordOutput`."""
-        _, _, V_TH, b_T = parameters
-        nodes_KL, signs_KL = (
-            torch.as_tensor(table, device=V_TH.device) for table in self.tree.paths
-        )
-        signs_XL = signs_KL[words].to(V_TH.dtype)
-        # Only the nodes on the paths of these words are computed.
-        rows, columns = torch.unique(nodes_KL[words].long(), return_inverse=True)
-        if rows.numel() == 0:
-            return hidden_BH.new_zeros(len(hidden_BH), len(words))
-        chunk = max(MAX_DECISIONS // max(signs_XL.numel(), 1), 1)
-        parts = []
-        for part_BH in torch.split(hidden_BH, chunk):
-            logits_BXL = linear(part_BH, V_TH[rows], b_T[rows])[:, columns]
-            parts.append(-(softplus(-signs_XL * logits_BXL) * signs_XL.abs()).sum(dim=-1))
-        return torch.cat(parts) if parts else hidden_BH.new_zeros(0, len(words))
-
 
 class SoftmaxOutput(WordOutput):
     """Softmax output: p(word) is a softmax over all words (equation 2)."""
 
     operation = softmax_nll_operation
     nll = staticmethod(softmax_nll)
-
-    def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
-        """See `WordOutput`."""
-        logits_BK = linear(hidden_BH, parameters.node_weight_TH, parameters.node_bias_T)
-        return log_softmax(logits_BK, dim=1)[:, words]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from supdocnade.checks import check_count
@@ -18,6 +19,12 @@ from supdocnade.metrics import (
     mean_average_precision,
     perplexity,
     top_ranked,
+)
+from supdocnade.model.inference import (
+    NetworkArrays,
+    annotation_log_proba,
+    class_log_proba,
+    topic_features,
 )
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.threads import one_torch_thread
@@ -75,16 +82,25 @@ def log_prob_over_orderings(
     return np.stack([_map_batches(network, corpus, log_prob, seed, each) for each in orderings])
 
 
-def class_log_prob(network: SupDocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
-    """Return log p(y | v) given the visual words of every document, (B, C)."""
-    visual = corpus.without_annotations()
-    return _map_batches(network, visual, lambda batch: network.class_log_prob(batch))
-
-
-def annotation_log_prob(network: DocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
-    """Return log p(a | v) of the annotations given the visual words, (B, A)."""
-    visual = corpus.without_annotations()
-    return _map_batches(network, visual, lambda batch: network.annotation_log_prob(batch))
+def visual_topics(
+    network: DocNADENetwork, corpus: Documents
+) -> tuple[NetworkArrays, NDArray[np.float32]]:
+    """Return the arrays of a network, and the topics of documents by their visual words, (B, H)."""
+    arrays, visual = network.arrays(), corpus.without_annotations()
+    parts = [np.empty((0, network.config.n_topics), np.float32)]
+    for rows_B, (ids_N, weight_N) in visual.tokens.blocks():
+        ends_B1 = np.concatenate([[0], np.cumsum(visual.length_B[rows_B])])
+        values_N = np.ones(len(ids_N), np.float32) if weight_N is None else weight_N
+        shape = len(rows_B), visual.n_visual_words
+        features_BF = corpus.global_features_BF
+        parts.append(
+            topic_features(
+                arrays,
+                sparse.csr_array((values_N, ids_N, ends_B1), shape=shape),
+                None if features_BF is None else features_BF[rows_B],
+            )
+        )
+    return arrays, np.concatenate(parts)
 
 
 def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, ...]:
@@ -141,8 +157,9 @@ def compute_metrics(
         visual = corpus.without_annotations()
         log_prob_B = log_prob_over_orderings(network, visual, seed=seed)[0]
         results["perplexity"] = perplexity(log_prob_B, visual.size_B)
-    if "accuracy" in names and isinstance(network, SupDocNADENetwork):
-        log_p_BC, label_BC = class_log_prob(network, corpus), corpus.label_BC
+    arrays, hidden_BH = visual_topics(network, corpus)
+    if "accuracy" in names:
+        log_p_BC, label_BC = class_log_proba(arrays, hidden_BH), corpus.label_BC
         if label_BC is None:
             known_B = corpus.label_B != NO_LABEL
             results["accuracy"] = accuracy(log_p_BC.argmax(axis=1), corpus.label_B, known_B)
@@ -154,6 +171,6 @@ def compute_metrics(
                 log_p_BC, label_BC == 1, label_BC != NO_LABEL
             )
     if "f_measure" in names:
-        top_tags = top_ranked(annotation_log_prob(network, corpus), N_TAGS)
+        top_tags = top_ranked(annotation_log_proba(arrays, hidden_BH), N_TAGS)
         results["f_measure"] = f_measure(top_tags, corpus.annotation_presence())
     return results

@@ -74,12 +74,6 @@ def test_every_prediction_needs_the_features_of_the_fit(model):
         SupDocNADE(global_dropout=1).fit(X, LABELS, **OTHERS)
 
 
-def test_a_row_gives_the_same_bits_alone_and_in_any_batch(model):
-    whole = model.predict_proba(X, global_features=FEATURES)
-    alone = model.predict_proba(X[[7]], global_features=FEATURES[[7]])
-    np.testing.assert_array_equal(alone, whole[[7]])
-
-
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 def test_the_bits_do_not_depend_on_threads(output):
     options = {**FAST, "max_epochs": 2, "output": output, "clip_norm": 1.0}

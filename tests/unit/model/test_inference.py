@@ -3,6 +3,7 @@ import pytest
 import torch
 from scipy import sparse
 from tests.planted_corpus import network_for, parameter_bits, scene_corpus
+from torch.nn.functional import logsigmoid
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.inference import (
@@ -74,7 +75,7 @@ def test_global_features_as_in_the_network():
     arrays, features = network.arrays(), corpus.global_features_BF
     hidden = topic_features(arrays, COUNTS, features)
     batch = next(iter(ordered_batches(corpus.without_annotations(), 30, 0, 0)))
-    expected = network.representation(batch).detach()
+    expected = torch.relu(network.summary(batch)).detach()
     np.testing.assert_allclose(hidden, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(topic_features(arrays, COUNTS[[7]], features[[7]]), hidden[[7]])
     assert parameter_bits(network_from_arrays(arrays)) == parameter_bits(network)
@@ -93,7 +94,9 @@ def test_logistic_outputs_as_in_the_network():
     hidden = topic_features(arrays, COUNTS)
     for normalize in (False, True):
         actual = annotation_log_proba(arrays, hidden, normalize=normalize)
-        expected = network.annotation_log_prob(batch, normalize=normalize).detach()
+        expected = logsigmoid(network.tag_logits(network.summary(batch))).detach()
+        if normalize:
+            expected = expected - expected.logsumexp(dim=1, keepdim=True)
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(
         annotation_log_proba(arrays, hidden[[7]], normalize=True), actual[[7]]

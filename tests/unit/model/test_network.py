@@ -1,13 +1,22 @@
+import copy
 import itertools
 
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.contract import Batch
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.model.inference import (
+    annotation_log_proba,
+    class_log_proba,
+    sample_documents,
+    topic_features,
+    word_log_proba,
+)
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
 from supdocnade.tree import WordTree
 
@@ -39,37 +48,41 @@ def make_batch(documents, **options):
     return Batch(flat, lengths.cumsum(0), **options)
 
 
-def word_log_prob(network, batch):
-    words = torch.arange(network.config.n_words)
-    return network.output.log_prob(network.representation(batch), network.weights, words)
+def arrays_and_topics(network, documents, features=None):
+    """Return the arrays of a network, and the topic features of documents by them."""
+    arrays = copy.deepcopy(network).float().arrays()
+    n_words = network.config.n_words
+    counts = [np.bincount(np.array(words, int), minlength=n_words) for words in documents]
+    return arrays, topic_features(arrays, sparse.csr_array(counts), features)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_next_word_probabilities_are_the_conditionals_of_the_likelihood(output):
     network = make_network(output)
     context = [0, 4, 4]
-    next_log_p = word_log_prob(network, make_batch([context]))[0]
+    next_log_p = word_log_proba(*arrays_and_topics(network, [context]), np.arange(8))[0]
     longer = network.log_prob(make_batch([[*context, word] for word in range(8)]))
-    torch.testing.assert_close(next_log_p, longer - network.log_prob(make_batch([context])))
-    assert float(next_log_p.detach().exp().sum()) == pytest.approx(1.0)
+    expected = (longer - network.log_prob(make_batch([context]))).detach()
+    np.testing.assert_allclose(next_log_p, expected, rtol=1e-6)
+    assert np.exp(next_log_p).sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_annotation_probabilities(output):
-    network = make_network(output)
-    batch = make_batch([[0, 1], [], [4, 4, 4]])
-    raw = network.annotation_log_prob(batch, normalize=False)
-    torch.testing.assert_close(raw, word_log_prob(network, batch)[:, 5:])
-    normalised = network.annotation_log_prob(batch)
-    torch.testing.assert_close(normalised.exp().sum(dim=1), torch.ones(3, dtype=torch.float64))
-    torch.testing.assert_close((normalised - raw).std(dim=1), torch.zeros(3, dtype=torch.float64))
+    arrays, hidden = arrays_and_topics(make_network(output), [[0, 1], [], [4, 4, 4]])
+    raw = annotation_log_proba(arrays, hidden)
+    np.testing.assert_array_equal(raw, word_log_proba(arrays, hidden, np.arange(8))[:, 5:])
+    normalised = annotation_log_proba(arrays, hidden, normalize=True)
+    np.testing.assert_allclose(np.exp(normalised).sum(axis=1), 1)
+    np.testing.assert_allclose((normalised - raw).std(axis=1), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_drawn_documents_have_the_probabilities_of_the_network(output):
     network = make_network(output, n_visual_words=3, n_annotation_words=0)
     generator = np.random.default_rng(0)
-    drawn = network.sample(np.full(4000, 2), generator).toarray()
+    arrays = copy.deepcopy(network).float().arrays()
+    drawn = sample_documents(arrays, np.full(4000, 2), generator).toarray()
     pairs = list(itertools.product(range(3), repeat=2))
     p = network.log_prob(make_batch(pairs)).detach().exp().numpy()
     # Six bags of two words, whatever their order; five standard deviations at most.
@@ -112,14 +125,13 @@ def test_words_and_several_labels_together_have_probability_one():
 
 def test_several_labels_have_logistic_outputs():
     network = make_network(class_output="sigmoid")
-    batch = make_batch([[0, 4, 4], []])
-    expected = torch.sigmoid(
-        network.label_bias + network.representation(batch) @ network.label_weight.T
-    )
-    torch.testing.assert_close(network.class_log_prob(batch).exp(), expected)
+    documents = [[0, 4, 4], []]
+    expected = network.class_logits(network.summary(make_batch(documents))).sigmoid().detach()
+    proba = np.exp(class_log_proba(*arrays_and_topics(network, documents)))
+    np.testing.assert_allclose(proba, expected, rtol=1e-6)
     network.initialize(four_documents(annotations=0 * PRESENT, labels=PRESENT), 0)
-    frequency = network.class_log_prob(batch).exp()
-    torch.testing.assert_close(frequency[1], torch.tensor([0.1, 0.3, 0.7]).double())
+    frequency = np.exp(class_log_proba(*arrays_and_topics(network, documents)))
+    np.testing.assert_allclose(frequency[1], [0.1, 0.3, 0.7], rtol=1e-6)
     with pytest.raises(InvalidArgument, match="class_output must be one of 'softmax', 'sigmoid'"):
         make_network(class_output="words")
 
@@ -140,10 +152,10 @@ def test_the_representation_is_the_summary_of_the_likelihood(output, activation)
 
 def test_class_probabilities():
     network = make_network()
-    log_p = network.class_log_prob(make_batch([[0, 1], []]))
+    log_p = class_log_proba(*arrays_and_topics(network, [[0, 1], []]))
     h = torch.relu(network.hidden_bias)
     expected = torch.log_softmax(network.label_bias + network.label_weight @ h, dim=0)
-    torch.testing.assert_close(log_p[1], expected)
+    np.testing.assert_allclose(log_p[1], expected.detach(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -155,12 +167,13 @@ def test_a_fresh_network_is_the_unigram_and_the_class_prior(output):
     counts = np.random.default_rng(0).integers(0, 9, 20).astype(float)
     bags, labels = np.vstack([counts, np.zeros((9, 20))]), np.repeat([0, 1, 2], [1, 2, 7])
     network.initialize(Documents.from_counts(bags, labels=labels, n_classes=3), seed=1)
-    batch = make_batch([[], [3, 3]])
+    arrays, hidden = arrays_and_topics(network, [[], [3, 3]])
     unigram = np.log((counts + 0.5) / (counts + 0.5).sum())
     prior = np.log((np.array([1, 2, 7]) + 0.5) / 11.5)
     for row in range(2):
-        np.testing.assert_allclose(word_log_prob(network, batch)[row].detach(), unigram, rtol=1e-5)
-        np.testing.assert_allclose(network.class_log_prob(batch)[row].detach(), prior, rtol=1e-5)
+        words = word_log_proba(arrays, hidden, np.arange(20))[row]
+        np.testing.assert_allclose(words, unigram, rtol=1e-5)
+        np.testing.assert_allclose(class_log_proba(arrays, hidden)[row], prior, rtol=1e-5)
 
 
 def test_initial_weights_follow_from_the_seed():
@@ -213,14 +226,17 @@ def test_global_features_move_the_hidden_bias_of_a_document(output):
     batch = make_batch([[0, 4, 1], [2, 2]], global_features_BF=features)
     plain = make_network(output)
     plain.load_state_dict(network.state_dict(), strict=False)
+    _, hidden = arrays_and_topics(network, [[0, 4, 1], [2, 2]], features.numpy())
     for d, words in enumerate([[0, 4, 1], [2, 2]]):
         with torch.no_grad():
             moved = network.hidden_bias + network.global_weight @ features[d].double()
             plain.hidden_bias.copy_(moved)
         alone = make_batch([words])
         torch.testing.assert_close(network.log_prob(batch)[[d]], plain.log_prob(alone))
-        torch.testing.assert_close(network.class_log_prob(batch)[[d]], plain.class_log_prob(alone))
-        torch.testing.assert_close(word_log_prob(network, batch)[[d]], word_log_prob(plain, alone))
+        summaries = network.summary(batch)[[d]], plain.summary(alone)
+        torch.testing.assert_close(*summaries)
+        expected = torch.relu(summaries[1]).detach()
+        np.testing.assert_allclose(hidden[[d]], expected, rtol=1e-6, atol=1e-7)
 
 
 def test_the_gradient_of_global_weights_against_finite_differences():
@@ -249,13 +265,13 @@ def test_global_features_must_be_those_of_the_network():
 def test_annotations_with_logistic_outputs():
     network = make_network(annotation_output="sigmoid")
     assert network.config.n_words == 5
-    batch = make_batch([[0, 4, 4], []])
-    hidden = network.representation(batch)
-    expected = torch.sigmoid(network.tag_bias + hidden @ network.tag_weight.T)
-    raw = network.annotation_log_prob(batch, normalize=False)
-    torch.testing.assert_close(raw.exp(), expected)
-    shares = network.annotation_log_prob(batch).exp()
-    torch.testing.assert_close(shares, expected / expected.sum(dim=1, keepdim=True))
+    documents = [[0, 4, 4], []]
+    expected = network.tag_logits(network.summary(make_batch(documents))).sigmoid().detach()
+    arrays, hidden = arrays_and_topics(network, documents)
+    raw = np.exp(annotation_log_proba(arrays, hidden))
+    np.testing.assert_allclose(raw, expected, rtol=1e-6)
+    shares = np.exp(annotation_log_proba(arrays, hidden, normalize=True))
+    np.testing.assert_allclose(shares, raw / raw.sum(axis=1, keepdims=True))
     network.initialize(four_documents(annotations=PRESENT, annotations_are_words=False), 0)
-    frequency = network.annotation_log_prob(batch, normalize=False).exp()
-    torch.testing.assert_close(frequency[1], torch.tensor([0.1, 0.3, 0.7]).double())
+    frequency = np.exp(annotation_log_proba(*arrays_and_topics(network, documents)))
+    np.testing.assert_allclose(frequency[1], [0.1, 0.3, 0.7], rtol=1e-6)

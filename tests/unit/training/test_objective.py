@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from tests.planted_corpus import network_for
+from torch.nn.functional import logsigmoid
 
 from supdocnade.corpus import Documents
 from supdocnade.seeding import kept_features
@@ -114,15 +115,17 @@ def test_the_hybrid_objective_by_its_definition(class_input, generative_weight):
     batch = whole_batch(corpus, network, annotation_weight=5.0)
     loss = batch_loss(network, batch, generative_weight, torch.tensor([1.0, 3.0]))
 
-    W, c = network.word_embedding, network.hidden_bias
+    W, c, (nodes, signs) = network.word_embedding, network.hidden_bias, network.output.tree.paths
     expected = torch.zeros(())
     for d, (start, stop) in enumerate([(0, 4), (4, 8), (8, 11)]):
         words = corpus.tokens.ids_N[start:stop].tolist()
         a = c
         document = torch.zeros(())
         for word in words:
-            hidden = torch.relu(a)[None]
-            log_p = network.output.log_prob(hidden, network.weights, torch.tensor([word]))[0, 0]
+            path = signs[word] != 0
+            used = torch.from_numpy(nodes[word][path]).long()
+            logits = network.node_bias[used] + network.node_weight[used] @ torch.relu(a)
+            log_p = logsigmoid(torch.from_numpy(signs[word][path]) * logits).sum()
             document = document - generative_weight * (5.0 if word >= 3 else 1.0) * log_p
             a = a + W[word]
         used = words if class_input == "all" else [word for word in words if word < 3]
@@ -210,7 +213,7 @@ def test_the_term_of_annotations_that_are_no_words(supervised, generative_weight
     network, batch = logistic_case(supervised=supervised)
     without = batch_loss(network, batch, generative_weight, annotation_weight=0.0)
     loss = batch_loss(network, batch, generative_weight, annotation_weight=5.0)
-    p_BA = network.annotation_log_prob(batch, normalize=False).exp()
+    p_BA = network.tag_logits(network.summary(batch)).sigmoid()
     # The tags of the third document are unknown.
     right = [p_BA[0, 0], 1 - p_BA[0, 1], 1 - p_BA[1, 0], p_BA[1, 1]]
     expected = -5.0 * torch.stack(right).log().sum() / 3
@@ -238,8 +241,8 @@ def test_several_labels_by_their_definition(generative_weight):
     batch = whole_batch(corpus, network)
     loss = batch_loss(network, batch, generative_weight, torch.tensor([5.0, 3.0]))
     words = batch_loss(network, batch, generative_weight, torch.zeros(2))
-    absent = -torch.log1p(-network.class_log_prob(batch)[0, 1].exp())
-    present = -network.class_log_prob(batch)
+    logits = network.class_logits(network.summary(batch))
+    absent, present = -logsigmoid(-logits)[0, 1], -logsigmoid(logits)
     # The weight multiplies the labels that are present; words and absent labels have weight 1.
     expected = words + (5 * present[0, 0] + 2 * 3 * present[2, 1]) / 3
     torch.testing.assert_close(loss, expected)

@@ -5,12 +5,12 @@ from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
+from supdocnade.model.inference import class_log_proba
 from supdocnade.training.validation import (
-    annotation_log_prob,
     available_metrics,
-    class_log_prob,
     compute_metrics,
     log_prob_over_orderings,
+    visual_topics,
 )
 
 _, CORPUS = scene_corpus(70, mean_length=20)
@@ -42,19 +42,19 @@ def test_probabilities_do_not_depend_on_the_other_documents(network):
 def test_joint_probability_is_words_times_class(network):
     joint = log_prob_over_orderings(network, CORPUS, 2, with_labels=True)
     words = log_prob_over_orderings(network, CORPUS, 2)
-    classes = class_log_prob(network, CORPUS)[np.arange(70), CORPUS.label_B]
+    classes = class_log_proba(*visual_topics(network, CORPUS))[np.arange(70), CORPUS.label_B]
     np.testing.assert_allclose(joint, words + classes, rtol=1e-5)
     unlabelled = Documents.from_counts(np.ones((1, 60)), annotations=np.ones((1, 12)))
     with pytest.raises(InvalidArgument, match="needs a label for every document"):
         log_prob_over_orderings(network, unlabelled, with_labels=True)
 
 
-def test_predictions_never_see_the_annotations(network):
-    visual = CORPUS.without_annotations()
-    np.testing.assert_array_equal(class_log_prob(network, CORPUS), class_log_prob(network, visual))
-    np.testing.assert_array_equal(
-        annotation_log_prob(network, CORPUS), annotation_log_prob(network, visual)
-    )
+def test_topics_never_see_the_annotations(network):
+    hidden = visual_topics(network, CORPUS)[1]
+    np.testing.assert_array_equal(hidden, visual_topics(network, CORPUS.without_annotations())[1])
+    nothing = CORPUS.take([])
+    assert visual_topics(network, nothing)[1].shape == (0, network.config.n_topics)
+    assert log_prob_over_orderings(network, nothing, 2).shape == (2, 0)
 
 
 def test_available_metrics(network):
@@ -64,36 +64,8 @@ def test_available_metrics(network):
     assert available_metrics(network, CORPUS.take([])) == ("loss",)
     results = compute_metrics(network, CORPUS, generative_weight=0.1, annotation_weight=1, seed=0)
     assert results["accuracy"] == pytest.approx(
-        (class_log_prob(network, CORPUS).argmax(axis=1) == CORPUS.label_B).mean()
+        (class_log_proba(*visual_topics(network, CORPUS)).argmax(axis=1) == CORPUS.label_B).mean()
     )
-
-
-def test_bits_do_not_depend_on_threads():
-    corpus = Documents.from_counts(
-        np.random.default_rng(0).poisson(1.0, (64, 50)), annotations=np.ones((64, 9)),
-        labels=np.arange(64) % 8, n_classes=8,
-    )  # fmt: skip
-    network = network_for(corpus, n_topics=1000)
-    with torch.no_grad():
-        network.label_weight.normal_(0, 0.1, generator=torch.Generator().manual_seed(0))
-    before = torch.get_num_threads()
-    results = []
-    try:
-        for n_threads in (1, 2, 3):
-            torch.set_num_threads(n_threads)
-            results.append((class_log_prob(network, corpus), annotation_log_prob(network, corpus)))
-    finally:
-        torch.set_num_threads(before)
-    for classes, tags in results[1:]:
-        np.testing.assert_array_equal(classes, results[0][0])
-        np.testing.assert_array_equal(tags, results[0][1])
-
-
-def test_an_empty_corpus_gives_empty_results(network):
-    nothing = CORPUS.take([])
-    assert log_prob_over_orderings(network, nothing, 2).shape == (2, 0)
-    assert class_log_prob(network, nothing).shape == (0, 4)
-    assert annotation_log_prob(network, nothing).shape == (0, 12)
 
 
 def test_no_orderings_are_refused(network):
