@@ -13,8 +13,9 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -71,6 +72,9 @@ _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
 _PILLOW_FILTER = ("ignore", None, Warning, re.compile(r"(PIL|pillow_heif)\b"), 0)
 """Entry of `warnings.filters`: action, message, category, module and line."""
+_CONTENTS = (bytes, bytearray, memoryview)
+apart: ContextVar[Callable[..., list[NDArray[np.uint8]]] | None] = ContextVar("apart", default=None)
+"""Runs a function of this module on the contents of a file in another process; see `decoder`."""
 _filter_lock, _n_ignoring = threading.Lock(), 0
 
 
@@ -112,6 +116,9 @@ def decode(
     UnreadableImage : the file is missing, empty, truncated, not an image, or too large.
     """
     config = config or DecodeConfig()
+    found = _decode_apart("decode", source, name, config=config, reduced=reduced)
+    if found is not None:
+        return found[0]
     least_side = 8 * config.max_side if reduced and config.max_side is not None else None
     return _resize(_load(source, name, None if config.color else "L", least_side), config)
 
@@ -128,6 +135,8 @@ def decode_with_color(
     ----------
     source, config, name : as for `decode`.
     """
+    if (found := _decode_apart("decode_with_color", source, name, config=config)) is not None:
+        return found[0], found[1]
     in_color = replace(config, color=True)
     try:
         image = _load(source, name, None if config.color else "YCbCr")
@@ -138,6 +147,18 @@ def decode_with_color(
         grey, image = image.getchannel("Y"), image.convert("RGB")
         return _resize(grey, config), _resize(image, in_color)
     return _resize(image, config), _resize(image, in_color)
+
+
+def _decode_apart(
+    function: str, source: Any, name: str, **options: Any
+) -> list[NDArray[np.uint8]] | None:
+    """Return what a function returns in a process of its own, None if it should run in this one."""
+    run, content = apart.get(), source
+    if run is None or not (is_source(source) or isinstance(source, _CONTENTS)):
+        return None
+    if is_source(source):
+        name, content = name or source_name(source), read_image_file(source)
+    return run(function, bytes(content), name or "the image", **options)
 
 
 def read_image_file(source: Source) -> bytes:
@@ -190,7 +211,7 @@ def _load(
         return _from_array(np.asarray(source), name or "the array")
     if isinstance(source, Image.Image):
         return _load_pixels(source, name or "the image")
-    if isinstance(source, bytes | bytearray | memoryview):
+    if isinstance(source, _CONTENTS):
         content, name = bytes(source), name or "the image"
     elif is_source(source):
         name = name or source_name(source)

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,6 +18,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from supdocnade.errors import InvalidArgument, SupDocNADEError, UnreadableImage
 from supdocnade.images.decode import read_image_file
+from supdocnade.images.decoder import decode_apart
 from supdocnade.images.source import is_source, source_name
 from supdocnade.runs import RunOptions
 
@@ -160,7 +161,8 @@ def _map_chunk(
     results: list[Result | SkippedImage] = []
     for source, name, number in items:
         try:
-            with image_errors(name):
+            # A photograph that ends its decoder is skipped; otherwise it would end this process.
+            with image_errors(name), decode_apart() if skip else nullcontext():
                 results.append(function(source, name, number))
         except UnreadableImage as error:
             if not skip:

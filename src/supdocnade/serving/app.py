@@ -88,12 +88,18 @@ def page_routes(service: Service) -> APIRouter:
     @routes.get(
         "/readyz",
         tags=["server"],
-        responses={503: {"model": StatusOut, "description": "The server is shutting down."}},
+        responses={
+            503: {
+                "model": StatusOut,
+                "description": "The server is shutting down, or no worker is free.",
+            }
+        },
     )
     async def readyz(response: Response) -> StatusOut:
         """Report whether the server accepts new requests."""
         response.status_code = 200 if service.ready else 503
-        return StatusOut(status="ready" if service.ready else "ending")
+        status = "ready" if service.ready else "ending" if service.draining else "busy"
+        return StatusOut(status=status)
 
     return routes
 

@@ -19,6 +19,7 @@ from supdocnade.checks import check_settings, setting
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode, image_size, make_thumbnail, reduce_jpeg
+from supdocnade.images.decoder import decode_apart
 from supdocnade.images.reading import content_key, image_errors
 from supdocnade.report.heatmap import contribution_scale
 from supdocnade.scene.attribution import Explanation, explain_image
@@ -176,9 +177,15 @@ def process_images(
     work: Work[T], fitted: FittedScene, images: Sequence[NamedImage], max_pixels: int
 ) -> list[T | ApiError]:
     """Do some work in one thread, since there is one worker per core."""
-    with limit_threads(1):
+    with limit_threads(1), decode_apart(DECODING_SECONDS):
         return work(fitted, images, max_pixels)
 
+
+DECODING_SECONDS = 5
+"""CPU time to decode an image. One that needs more ends its decoder, not the worker."""
+
+STUCK_SECONDS = 10.0
+"""The service is not ready if no worker was free for this time."""
 
 REFUSAL_SECONDS = 2.0
 """Time that a request waits for room in the queue before it is refused."""
@@ -223,12 +230,13 @@ class Service:
         self.n_waiting = 0
         self._n_delayed, self._seconds_per_image = 0, 0.0
         self._workers = ThreadPoolExecutor(settings.n_workers, "supdocnade-worker")
-        self._free_workers = asyncio.Semaphore(settings.n_workers)
+        self._free_workers, self._freed = asyncio.Semaphore(settings.n_workers), 0.0
 
     @property
     def ready(self) -> bool:
-        """True while the service accepts new requests."""
-        return not self.draining
+        """True while the service accepts new requests and has had a free worker."""
+        is_stuck = self._free_workers.locked() and perf_counter() > self._freed + STUCK_SECONDS
+        return not (self.draining or is_stuck)
 
     def get_gallery(self) -> Gallery:
         """Return the gallery, or raise an `ApiError` if there is none."""
@@ -313,7 +321,7 @@ class Service:
             await self._free_workers.acquire()
         finally:
             self.n_waiting -= len(images)
-        start = perf_counter()
+        start = self._freed = perf_counter()
         most = self.settings.max_pixels
         done = asyncio.wrap_future(
             self._workers.submit(process_images, work, self.fitted, images, most)

@@ -1,6 +1,8 @@
 import asyncio
 import gc
 import json
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -120,3 +122,25 @@ def test_images_of_a_request_are_shared_among_workers(monkeypatch):
             form = upload_form(*[photograph(0)] * n_images)
             assert len(client.post("/v1/predict", files=form).json()["predictions"]) == n_images
     assert sorted(sizes) == [1, 2, 2, 2, 3, 3]
+
+
+def test_a_service_is_not_ready_while_no_worker_becomes_free(monkeypatch):
+    started, may_end = threading.Event(), threading.Event()
+
+    def wait(*_):
+        started.set()
+        may_end.wait(20)
+        return [b""]
+
+    monkeypatch.setattr(service_module, "STUCK_SECONDS", 0.2)
+    monkeypatch.setattr("supdocnade.serving.predict_routes.preview_images", wait)
+    with make_client(n_workers=1) as client, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.post, "/v1/preview", files=upload_form(photograph(0)))
+        assert started.wait(20)
+        assert client.get("/readyz").status_code == 200
+        time.sleep(0.3)
+        stuck = client.get("/readyz")
+        assert (stuck.status_code, stuck.json()) == (503, {"status": "busy"})
+        may_end.set()
+        assert waiting.result().status_code == 200
+        assert client.get("/readyz").status_code == 200

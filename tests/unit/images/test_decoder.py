@@ -1,0 +1,63 @@
+import io
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.textures import stripes
+
+from supdocnade.errors import UnreadableImage
+from supdocnade.images import decoder
+from supdocnade.images.decode import DecodeConfig, decode, decode_with_color
+from supdocnade.images.decoder import decode_apart
+
+CONFIG = DecodeConfig(max_side=50)
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    """Processes of this test alone."""
+    monkeypatch.setattr(decoder, "_idle", [])
+    yield
+    decoder.end_processes()
+
+
+def jpeg(n_scans=0, side=64):
+    """Return a progressive JPEG file with additional scans."""
+    buffer = io.BytesIO()
+    Image.fromarray(np.resize(stripes(0), (side, side))).save(buffer, "JPEG", progressive=True)
+    content = buffer.getvalue()
+    return content[:-2] + n_scans * content[content.rfind(b"\xff\xda") : -2] + content[-2:]
+
+
+def test_pixels_are_those_of_this_process(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(jpeg())
+    expected = [decode(jpeg(), CONFIG), *decode_with_color(jpeg(), CONFIG)]
+    with decode_apart():
+        found = [decode(tmp_path / "a.jpg", CONFIG), *decode_with_color(jpeg(), CONFIG)]
+        np.testing.assert_array_equal(decode(stripes(0)), stripes(0))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(decoder._idle) == 1
+
+
+def test_a_photograph_that_ends_its_process_is_named():
+    with decode_apart(1):
+        with pytest.raises(UnreadableImage, match=r"^slow takes more than 1 seconds to decode\.$"):
+            decode(jpeg(90, side=8000), CONFIG, name="slow")
+        assert not decoder._idle
+        assert decode(jpeg(), CONFIG).shape == (50, 50)
+        decoder._idle[0]._process.kill()
+        with pytest.raises(UnreadableImage, match=r"^large needs more memory than there is\.$"):
+            decode(jpeg(), CONFIG, name="large")
+        with pytest.raises(UnreadableImage, match=r"^empty is empty\.$"):
+            decode(b"", CONFIG, name="empty")
+        assert decode(jpeg(), CONFIG).shape == (50, 50)
+
+
+def test_modules_beside_photographs_are_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "PIL.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    with decode_apart():
+        assert decode(jpeg(), CONFIG).shape == (50, 50)
+    assert os.getpgid(decoder._idle[0]._process.pid) != os.getpgrp()  # Ctrl-C does not reach it.
