@@ -17,8 +17,7 @@ from tests.serving import (
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.serving import service as service_module
-from supdocnade.serving.app import make_app
-from supdocnade.serving.security import IMAGE_ROUTES
+from supdocnade.serving.app import IMAGE_ROUTES, make_app
 from supdocnade.serving.service import ServeSettings, Service
 
 
