@@ -186,7 +186,7 @@ def make_server(service: Service) -> Server:
 def serve(service: Service, bound: socket.socket) -> bool:
     """Handle requests until a signal ends the server; return whether it was Ctrl-C."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-    # `SecurityMiddleware` of the application logs errors; uvicorn's messages concern clients and the shutdown.
+    # `SecurityMiddleware` logs errors; uvicorn's messages concern clients and the shutdown.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").addFilter(RepeatFilter())
     server = make_server(service)
