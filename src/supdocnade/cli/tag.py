@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -70,30 +71,20 @@ class Sidecars:
 
     Parameters
     ----------
-    by_stem : name the sidecar of `a.jpg` `a.xmp`; otherwise `a.jpg.xmp`, as darktable and digiKam
-        do.
-    with_label : also write the class as a keyword, unless the prediction is unsure.
-    min_probability : smallest probability of a keyword.
+    options : how sidecars are written. Without `record` there is no record.
     thresholds : smallest probabilities of tags that have their own.
     spellings : keywords of tags that are spelled differently, as "New York" for "new york".
-    record : file to which a line is appended for each sidecar that changes. Optional.
-    dry_run : write nothing.
     """
 
     def __init__(
         self,
-        *,
-        by_stem: bool = False,
-        with_label: bool = False,
-        min_probability: float = TAG_PRECISION,
+        options: Tag,
         thresholds: Mapping[str, float] | None = None,
         spellings: Mapping[str, str] | None = None,
-        record: Path | None = None,
-        dry_run: bool = False,
     ):
-        self.by_stem, self.with_label, self.dry_run = by_stem, with_label, dry_run
-        self.min_probability, self.thresholds = min_probability, thresholds or {}
-        self.spellings, self.record = spellings or {}, record
+        least = options.min_probability
+        self.options, self.least = options, TAG_PRECISION if least is None else least
+        self.thresholds, self.spellings = thresholds or {}, spellings or {}
         self.n_written = self.n_unfamiliar = 0
         self._owners: dict[str, str] = {}
         """Photograph of each sidecar, both as resolved paths."""
@@ -101,7 +92,8 @@ class Sidecars:
     def path_of(self, photograph: str) -> Path:
         """Return the path of the sidecar of a photograph."""
         path = Path(photograph)
-        return path.with_suffix(".xmp") if self.by_stem else path.with_name(f"{path.name}.xmp")
+        by_stem = self.options.sidecar == "stem"
+        return path.with_suffix(".xmp") if by_stem else path.with_name(f"{path.name}.xmp")
 
     def keywords_of(self, prediction: Prediction) -> list[str]:
         """Return the keywords for a prediction: its tags that are probable enough, best first."""
@@ -110,10 +102,10 @@ class Sidecars:
         keywords = [
             self.spellings.get(tag, tag)
             for tag, probability in prediction.ranked_tags
-            if probability >= self.thresholds.get(tag, self.min_probability)
+            if probability >= self.thresholds.get(tag, self.least)
         ]
-        sure = not prediction.unsure and (prediction.probability or 0.0) >= self.min_probability
-        if self.with_label and prediction.label is not None and sure:
+        sure = not prediction.unsure and (prediction.probability or 0.0) >= self.least
+        if self.options.with_class and prediction.label is not None and sure:
             keywords = [prediction.label, *keywords]
         return exclude_tags(keywords)
 
@@ -147,7 +139,7 @@ class Sidecars:
         if not keywords:
             return None
         line = {"sidecar": os.fspath(target), "created": before is None, "keywords": keywords}
-        if not self.dry_run:
+        if not self.options.dry_run:
             # The record first: a line about a sidecar that a kill kept unchanged does no harm.
             self._append_to_record(line)
             write_atomically(target, after)
@@ -160,35 +152,29 @@ class Sidecars:
         if self.n_unfamiliar:
             unlike = format_count(self.n_unfamiliar, "photograph")
             number += f", none for {unlike} unlike the training photographs"
-        if self.dry_run:
+        if self.options.dry_run:
             return f"would write {number}"
-        undo = f"; undo with: supdocnade tag --undo {shlex.quote(str(self.record))}"
-        return f"wrote {number}{undo if self.n_written and self.record else ''}"
+        record = self.options.record
+        undo = f"; undo with: supdocnade tag --undo {shlex.quote(str(record))}"
+        return f"wrote {number}{undo if self.n_written and record else ''}"
 
     def _append_to_record(self, line: dict[str, Any]) -> None:
-        if self.record is not None:
+        if self.options.record is not None:
             try:
-                append_text(self.record, json.dumps(line) + "\n")
+                append_text(self.options.record, json.dumps(line) + "\n")
             except UnwritableFile as error:
                 raise UnwritableRecord(str(error)) from error
 
 
 def open_sidecars(fitted: FittedScene, options: Tag) -> Sidecars:
     """Return the writer of the sidecars of photographs."""
-    record, least = options.record, options.min_probability
-    if record is None:
-        record = Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
+    if options.record is None:
+        name = f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
+        options = replace(options, record=Path(name))
     elif not options.dry_run:
-        append_text(record, "")  # If it cannot be written, that is an error at once.
-    return Sidecars(
-        by_stem=options.sidecar == "stem",
-        with_label=options.with_class,
-        min_probability=TAG_PRECISION if least is None else least,
-        thresholds=fitted.precise_thresholds if least is None else None,
-        spellings=fitted.tag_spellings,
-        record=record,
-        dry_run=options.dry_run,
-    )
+        append_text(options.record, "")  # If it cannot be written, that is an error at once.
+    thresholds = fitted.precise_thresholds if options.min_probability is None else None
+    return Sidecars(options, thresholds, fitted.tag_spellings)
 
 
 def check_local_files(sources: Sequence[Source]) -> None:
