@@ -181,9 +181,7 @@ def mean_average_precision(
 ) -> float:
     """Return the mean over classes of the average precision of the documents ranked by a score.
 
-    The average precision of a class is Σ_n (R_n - R_(n-1)) P_n, with precision P_n and recall R_n
-    of the n highest scores; equal scores are taken together, as in scikit-learn's
-    `average_precision_score`. Classes that no document has are left out; NaN if these are all.
+    Classes that no document has are left out; NaN if these are all.
 
     Parameters
     ----------
@@ -195,23 +193,16 @@ def mean_average_precision(
     >>> round(mean_average_precision(scores, np.array([[1, 0], [0, 0], [1, 0]], bool)), 4)
     0.8333
     """
+    from sklearn.metrics import average_precision_score
+
     check_shape("true", true_BC.shape, score_BC.shape)
     known_BC = np.ones(true_BC.shape, np.bool_) if known_BC is None else known_BC
     found = [
-        _average_precision(score_N[known_N], true_N[known_N])
+        average_precision_score(true_N[known_N], score_N[known_N])
         for score_N, true_N, known_N in zip(score_BC.T, true_BC.T, known_BC.T, strict=True)
         if true_N[known_N].any()
     ]
     return float(np.mean(found)) if found else float("nan")
-
-
-def _average_precision(score_N: NDArray[np.floating], true_N: Mask) -> float:
-    order = np.argsort(-score_N, kind="stable")
-    last_N = np.append(np.diff(score_N[order]) != 0, True)  # The last of equal scores.
-    n_taken = np.arange(1, len(order) + 1)[last_N]
-    hits = np.cumsum(true_N[order])[last_N]
-    gained = np.diff(hits, prepend=0)
-    return float((gained * hits / n_taken).sum() / hits[-1])
 
 
 def tag_sums(
@@ -382,3 +373,28 @@ def npmi_coherence(
     places = places.reshape(words_HX.shape)
     coherence: Floats = npmi[places[:, first], places[:, second]].mean(axis=1)
     return coherence
+
+
+def split_words(
+    counts: sparse.csr_array, generator: np.random.Generator
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Return two random halves of the words of every document; an odd word is in the second.
+
+    >>> halves = split_words(sparse.csr_array([[3, 0, 2], [0, 1, 0]]), np.random.default_rng(0))
+    >>> [int(half.sum()) for half in halves], sum(halves).toarray().tolist()
+    ([2, 4], [[3, 0, 2], [0, 1, 0]])
+    """
+    number_E = np.rint(counts.data).astype(np.int64)
+    if (number_E != counts.data).any():
+        raise InvalidArgument("only documents of whole counts can be split into halves.")
+    size_B = np.diff(np.append(0, np.cumsum(number_E))[counts.indptr])
+    row_N = np.repeat(np.arange(len(size_B)), size_B)
+    entry_N = np.repeat(np.arange(len(number_E)), number_E)
+    order_N = np.lexsort((generator.random(len(row_N)), row_N))
+    place_N = np.arange(len(row_N)) - np.repeat(np.cumsum(size_B) - size_B, size_B)
+    given_E = np.bincount(entry_N[order_N][place_N < size_B[row_N] // 2], minlength=len(number_E))
+    first, second = (
+        sparse.csr_array((data_E, counts.indices, counts.indptr), shape=counts.shape)
+        for data_E in (given_E, number_E - given_E)
+    )
+    return first, second

@@ -10,7 +10,7 @@ from tests.texts import CITY, FOREST, LABELS, SEA, write_jsonl, write_texts
 from supdocnade.cli.console import ProgressBars
 from supdocnade.estimators.text_model import TextModel
 
-QUICK = ("--topics", "6")
+QUICK = ("--topics", "12")
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def trained(texts, tmp_path_factory):
 def test_topics_of_a_folder(trained):
     model, done = trained
     assert (done.code, done.err) == (0, "")
-    # Six hidden units, of which some always say the same as others.
-    assert re.match(r"learned [3-6] topics from 54 documents and 27 words[;\n]", done.out)
+    # Twelve hidden units, of which some always say the same as others.
+    assert re.match(r"learned [3-9] topics from 54 documents and 27 words[;\n]", done.out)
     assert re.search(r"perplexity \d+ per word on 6 held-out documents", done.out)
     assert "accuracy of classes on held-out documents: " in done.out
     assert sorted(path.name for path in model.iterdir()) == [

@@ -177,7 +177,9 @@ class Topics(Parallel, Printing):
         "and label if there is one.",
         metavar="TEXT,LABEL",
     )
-    n_topics: int = option(50, "Number of topics.", "--topics", min=1)
+    n_topics: int | None = option(
+        None, "Number of topics; by default, 5 to 50 by the number of documents.", "--topics", min=1
+    )
     seed: int = option(0, SEED, min=0)
     labels: bool = setting(True)
     lowercase: bool = setting(True)
@@ -188,7 +190,7 @@ class Topics(Parallel, Printing):
     max_features: int = setting(10_000, least=1)
     held_out: float = setting(0.1, least=0, most=0.9)
     max_epochs: int | None = setting(None, least=1)
-    learning_rate: float = setting(3e-3, above=0)
+    learning_rate: float | None = setting(None, above=0)
 
     def check(self) -> None:
         """Raise `UsageError` if options do not fit together."""

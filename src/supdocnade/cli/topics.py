@@ -33,8 +33,10 @@ from supdocnade.unfinished import PartialFolder
 
 REPORT = "report.html"
 
-SETTINGS = ("n_topics", "activation", "learning_rate", "max_epochs", "random_state")
-"""Settings of `DocNADE` that the report lists."""
+SETTINGS = (
+    "n_topics", "activation", "tree", "learning_rate", "max_epochs", "batch_size", "random_state"
+)  # fmt: skip
+"""Settings of the estimator that the report lists."""
 
 N_SHOWN = 3
 """Topics of a document that --predict names."""
@@ -155,23 +157,22 @@ def _learn(
 ) -> TextModel:
     """Learn topics and write the model with its report."""
     learned, held_out = split_texts(texts, options.held_out, options.seed)
+    chosen = {name: getattr(options, name) for name in ("n_topics", "learning_rate", "max_epochs")}
     model = TextModel.learn(
         learned,
         held_out,
         vectorizer=vectorizer,
         limits=limits,
         with_classes=options.labels,
-        n_topics=options.n_topics,
-        learning_rate=options.learning_rate,
-        max_epochs=options.max_epochs,
-        random_state=options.seed,
         options=run,
+        random_state=options.seed,
+        **{name: value for name, value in chosen.items() if value is not None},
     )
     run.progress("writing", 0, 1)
     output.mkdir(parents=True, exist_ok=True)
     model.save(output)
     counts = model.count(learned.texts)
-    settings = {name: getattr(model.estimator, name) for name in SETTINGS}
+    settings = estimator_settings(model)
     page = render_text_report(
         model,
         learned,
@@ -183,6 +184,12 @@ def _learn(
     write_atomically(output / REPORT, page.encode("utf-8", "replace"))
     run.progress("writing", 1, 1)
     return model
+
+
+def estimator_settings(model: TextModel) -> dict[str, Any]:
+    """Return the settings of the estimator, those that were chosen by the texts included."""
+    names = (*SETTINGS, *(["generative_weight"] if model.classes else []))
+    return {name: getattr(model.estimator, name) for name in names}
 
 
 def list_settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
@@ -198,6 +205,7 @@ def model_to_dict(model: TextModel, output: Path) -> dict[str, Any]:
         "model": os.fspath(output),
         "report": os.fspath(output / REPORT),
         "figures": dict(model.figures),
+        "settings": estimator_settings(model),
         "classes": list(model.classes),
         "topics": [[each.word for each in words] for words in model.words],
     }
@@ -215,6 +223,7 @@ def print_summary(model: TextModel, output: Path) -> None:
         f"learned {format_count(n_topics, 'topic')} from {n_documents} "
         f"and {format_count(int(figures['n_words']), 'word')}{fewer}"
     )
+    print_line(", ".join(f"{name} {value}" for name, value in estimator_settings(model).items()))
     print_line(f"coherence (NPMI) {figures['coherence']:.2f}, diversity {figures['diversity']:.2f}")
     if figures["perplexity"] is not None:
         n_held_out = format_count(int(figures["n_held_out"]), "held-out document")

@@ -1,7 +1,7 @@
 """SupDocNADE as a scikit-learn classifier and transformer."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,6 +62,8 @@ n_global_features_
 
     network_: "SupDocNADENetwork"
     classes_: NDArray[Any]
+    # Topics of texts describe the words as well as the classes.
+    _text_settings: ClassVar = {**TopicModel._text_settings, "generative_weight": 1.0}
 
     def partial_fit(
         self,

@@ -3,7 +3,6 @@
 A model is a folder with the file `topics.safetensors`.
 """
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,12 +30,6 @@ KIND = "TextModel"
 FILE = "topics.safetensors"
 N_WORDS = 10
 """Words per topic."""
-
-MIN_EPOCHS, MIN_UPDATES = 20, 400
-"""Passes over the documents and updates of the parameters, by default."""
-
-GENERATIVE_WEIGHT = 1.0
-"""λ of a model with classes: topics describe the words as well as the classes."""
 
 
 class TopicWord(NamedTuple):
@@ -117,11 +110,8 @@ class TextModel:
         vectorizer: Mapping[str, Any],
         limits: Mapping[str, Any],
         with_classes: bool = True,
-        n_topics: int = 50,
-        learning_rate: float = 3e-3,
-        max_epochs: int | None = None,
-        random_state: int = 0,
         options: RunOptions = RunOptions(),
+        **settings: Any,
     ) -> Self:
         """Learn the topics of texts, and their classes if there are several labels.
 
@@ -130,8 +120,8 @@ class TextModel:
         held_out : texts that the model is measured on, and does not learn from.
         vectorizer, limits : see `count_words`.
         with_classes : False ignores the labels.
-        max_epochs : by default, enough for `MIN_EPOCHS` and `MIN_UPDATES`.
         options : `n_jobs`, `checkpoint` and `progress` of the run.
+        settings : of the estimator, in place of those of `DocNADE.for_texts`.
         """
         options.progress("counting words", 0, 1)
         counts, vocabulary = count_words(texts.texts, vectorizer, **limits)
@@ -139,24 +129,11 @@ class TextModel:
             raise InvalidArgument(f"the texts must have 2 words to learn, got {len(vocabulary)}.")
         unseen = count_words(held_out.texts, vectorizer, vocabulary)[0] if held_out.texts else None
         options.progress("counting words", 1, 1)
-        # Fewer documents per update than usual if there are few.
-        batch_size = min(64, max(8, counts.shape[0] // 32))
-        if max_epochs is None:
-            n_batches = math.ceil(counts.shape[0] / batch_size)
-            max_epochs = max(MIN_EPOCHS, math.ceil(MIN_UPDATES / n_batches))
-        settings: dict[str, Any] = {
-            "n_topics": n_topics,
-            "activation": "sigmoid",
-            "learning_rate": learning_rate,
-            "max_epochs": max_epochs,
-            "batch_size": batch_size,
-            "random_state": random_state,
-        }
-        estimator, labels = DocNADE(**settings), None
+        kind, labels = DocNADE, None
         if with_classes and len({*texts.labels} - {None}) > 1:
-            labels = np.array(texts.labels, object)
-            estimator = SupDocNADE(**settings, generative_weight=GENERATIVE_WEIGHT)
-        estimator.set_params(checkpoint=options.checkpoint, n_jobs=options.n_jobs)
+            kind, labels = SupDocNADE, np.array(texts.labels, object)
+        run = {"checkpoint": options.checkpoint, "n_jobs": options.n_jobs}
+        estimator = kind.for_texts(counts, **{"random_state": 0, **settings, **run})
         estimator.fit(counts, labels, progress=options.progress)
         figures = _measure(estimator, counts, unseen, held_out.labels)
         return cls.of(estimator, counts, vocabulary, vectorizer, figures)

@@ -20,9 +20,16 @@ from supdocnade.metrics import (
     over_orderings,
     perplexity,
     presence_correlation,
+    split_words,
     top_ranked,
 )
-from supdocnade.model.inference import annotation_log_proba, sample_documents, topic_features
+from supdocnade.model.inference import (
+    BLOCK_ROWS,
+    annotation_log_proba,
+    sample_documents,
+    topic_features,
+    word_log_proba,
+)
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation, rise_with_topics
 from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads
@@ -71,32 +78,6 @@ class TopicInference(
                 parts.append(topic_features(network, part, part_BF))
                 first = rows.stop
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def topic_proportions(
-        self, X: Any, *, global_features: ArrayLike | None = None
-    ) -> NDArray[np.float32]:
-        """Return the share of every topic in the topic features of a document; rows sum to 1.
-
-        They are h_y(v) / Σ_k h_y(v)_k, not a posterior distribution as in LDA. The shares of a
-        document that activates no topic are equal.
-
-        Parameters
-        ----------
-        X : (documents, words) counts, or a `Corpus`.
-        global_features : (documents, features) as for `fit`.
-        """
-        hidden_BH = self.transform(X, global_features=global_features)
-        if (hidden_BH < 0).any():
-            raise InvalidArgument(
-                "topic_proportions needs topic features that are not negative, as those of "
-                f"activation='relu' or 'sigmoid', got {hidden_BH.min():g}."
-            )
-        total_B1 = hidden_BH.sum(axis=1, keepdims=True)
-        equal = np.float32(1 / hidden_BH.shape[1])
-        shares: NDArray[np.float32] = np.where(
-            total_B1 > 0, hidden_BH / np.where(total_B1 > 0, total_B1, 1), equal
-        )
-        return shares
 
     @property
     def components_(self) -> NDArray[np.float32]:
@@ -338,6 +319,29 @@ class TopicInference(
                 stacklevel=2,
             )
         return result
+
+    def completion_perplexity(self, X: Any, *, global_features: ArrayLike | None = None) -> float:
+        """Return the perplexity per word of half of every document, given the other half.
+
+        Every word of the one half is predicted by itself from the other. The halves are random,
+        and the same ones in every call (`metrics.split_words`). Models of other kinds can be
+        measured alike, so this perplexity can be compared with theirs.
+
+        Parameters
+        ----------
+        X : (documents, words) whole counts; or a `Corpus`, which is read into memory.
+        global_features : (documents, features) as for `fit`.
+        """
+        counts = sparse.csr_array(sparse.vstack(list(_blocks(self._read_counts(X)))))
+        given, others = split_words(counts, named_generator(ORDERING_SEED, "completion"))
+        hidden_BH = self.transform(given, global_features=global_features)
+        words_K, total = np.arange(self.n_features_in_), 0.0
+        with limit_threads(self.n_jobs):
+            for start in range(0, len(hidden_BH), BLOCK_ROWS):
+                rows = slice(start, start + BLOCK_ROWS)
+                log_p_BK = word_log_proba(self.network_.arrays(), hidden_BH[rows], words_K)
+                total += float(others[rows].multiply(log_p_BK).sum())
+        return float(np.exp(-total / others.sum()))
 
     # Annotations.
 

@@ -4,10 +4,11 @@ The modules of the estimators import torch where they train or measure a network
 to import as everything else together, and a program may import an estimator and not use it.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +44,30 @@ class TopicModel(TopicInference, DocNADESettings):
     classes_: NDArray[Any]
     seed_: int
     _trainer: "Trainer | None"
+    _text_settings: ClassVar[Mapping[str, Any]] = {
+        "tree": "clustered",
+        "activation": "sigmoid",
+        "learning_rate": 1e-3,
+    }
+
+    @classmethod
+    def for_texts(cls, X: Any, n_topics: int | None = None, **settings: Any) -> Self:
+        """Return a model, not fitted, with settings under which topics of texts read well.
+
+        Parameters
+        ----------
+        X : the documents to learn from; only their number counts.
+        n_topics : by default half the square root of the number of documents, 5 to 50.
+        settings : of the constructor, in place of those of the recipe.
+        """
+        n_documents: int = X.shape[0]
+        if n_topics is None:
+            n_topics = min(50, max(5, math.isqrt(n_documents) // 2))
+        # Few documents are divided into smaller batches, and passed over more often.
+        size = min(64, max(8, n_documents // 32))
+        epochs = max(30, math.ceil(1200 / math.ceil(max(n_documents, 1) / size)))
+        recipe = {"n_topics": n_topics, "batch_size": size, "max_epochs": epochs}
+        return cls(**{**cls._text_settings, **recipe, **settings})
 
     # Fitting. If it fails or is interrupted, the model is as it was before.
 

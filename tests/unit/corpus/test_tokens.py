@@ -46,7 +46,7 @@ def calls(kind):
     yield "annotations", lambda: SupDocNADE(**fast).fit(X, y, annotations=tags)
     yield "masked", lambda: SupDocNADE(**fast).fit(X, y, annotations=tags, annotation_mask=mask)
     for name in ("predict", "predict_proba", "transform", "log_prob", "perplexity", "annotate",
-                 "annotation_proba", "coherence", "topic_proportions"):
+                 "annotation_proba", "coherence", "completion_perplexity"):
         yield name, lambda name=name: getattr(model, name)(bad)
     yield "score", lambda: model.score(bad, y)
     yield "top_words", lambda: model.top_words(documents=bad)

@@ -83,7 +83,7 @@ def test_texts_are_learned_with_their_classes():
     parts = split_texts(Texts(names, texts, list(LABELS) * 20), 0.2, random_state=0)
     assert [len(part.texts) for part in parts] == [48, 12]
     assert sorted(parts[0].names + parts[1].names) == sorted(names)
-    settings = {"vectorizer": WORDS, "limits": {"min_df": 1}, "n_topics": 6, "max_epochs": 10}
+    settings = {"vectorizer": WORDS, "limits": {"min_df": 1}, "n_topics": 6}
     learned = TextModel.learn(*parts, **settings)
     assert set(learned.classes) == set(LABELS)
     assert (learned.figures["n_documents"], learned.figures["n_labelled"]) == (48, 12)

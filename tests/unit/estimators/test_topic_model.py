@@ -1,5 +1,3 @@
-import copy
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -428,17 +426,23 @@ def test_a_checkpoint_brings_its_seed(tmp_path, X):
     np.testing.assert_array_equal(first.transform(X), again.transform(X))
 
 
-def test_proportions_of_topics(model, X):
-    shares, topics = model.topic_proportions(X), model.transform(X)
-    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
-    np.testing.assert_allclose(shares * topics.sum(axis=1, keepdims=True), topics, rtol=1e-5)
-    dead = copy.deepcopy(model)
-    with torch.no_grad():
-        dead.network_.hidden_bias.fill_(-1e6)
-    np.testing.assert_array_equal(dead.topic_proportions(X[:2]), np.full((2, 8), 0.125))
-    signed = DocNADE(n_topics=2, activation="tanh", max_epochs=1, random_state=0).fit(X)
-    with pytest.raises(InvalidArgument, match="features that are not negative"):
-        signed.topic_proportions(X)
+def test_completion_predicts_half_of_the_words_from_the_other_half(model):
+    twice, once = np.eye(40, dtype=np.int64)[[5, 11]] * 2, np.eye(40, dtype=np.int64)[[5, 11]]
+    log_p_B = model.log_prob(twice) - model.log_prob(once)  # log p(v | v)
+    assert model.completion_perplexity(twice) == pytest.approx(np.exp(-log_p_B.mean()), rel=1e-5)
+    with pytest.raises(InvalidArgument, match="whole counts"):
+        model.completion_perplexity(twice / 4)
+
+
+@pytest.mark.parametrize("kind", [DocNADE, SupDocNADE])
+def test_settings_for_texts_follow_the_number_of_documents(kind):
+    few, many = kind.for_texts(np.ones((100, 3))), kind.for_texts(sparse.csr_array((10**6, 3)))
+    assert (few.n_topics, few.batch_size, few.max_epochs) == (5, 8, 93)
+    assert (many.n_topics, many.batch_size, many.max_epochs) == (50, 64, 30)
+    assert (many.activation, many.tree) == ("sigmoid", "clustered")
+    assert getattr(many, "generative_weight", 1.0) == 1.0
+    given = kind.for_texts(np.ones((100, 3)), 7, tree="random", max_epochs=2)
+    assert (given.n_topics, given.tree, given.max_epochs) == (7, "random", 2)
 
 
 def test_a_corpus_without_words_has_no_likelihood(X):
