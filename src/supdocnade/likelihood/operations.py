@@ -1,12 +1,11 @@
 """The likelihood operations, and the choice of the backend and the device that compute them.
 
-The backend is chosen per call: the fastest one that fits the device and type of the parameters. The
-choice is reported once through `logging`. Within `use_backend` one of them serves all calls.
+The backend is chosen per call: the fastest one that fits the device and type of the parameters.
+Within `use_backend` one of them serves all calls.
 """
 
 import importlib
 import importlib.util
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,8 +21,6 @@ from supdocnade.likelihood import ACTIVATIONS, Activation
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters, check_call
 from supdocnade.runs import DEVICES
 from supdocnade.tree import WordTree
-
-logger = logging.getLogger("supdocnade")
 
 ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
 """β and ε of Adam (Kingma and Ba 2015)."""
@@ -128,7 +125,6 @@ class Operation:
         self.name = name
         self.backends = {backend.name: backend for backend in backends}
         self.automatic = automatic
-        self._reported: set[tuple[str, str, torch.dtype]] = set()
 
     def choose(
         self, device: torch.device, dtype: torch.dtype, activation: Activation = "relu"
@@ -156,10 +152,6 @@ class Operation:
         }
         for name, objection in objections.items():
             if objection is None:
-                report = (name, device, dtype)
-                if report not in self._reported:
-                    self._reported.add(report)
-                    logger.info("%s: backend %r on %s with %s", self.name, *report)
                 return name
         reasons = "; ".join(f"{name!r}: {objection}" for name, objection in objections.items())
         raise BackendUnavailable(f"no backend can serve {self.name} ({reasons}).")

@@ -1,5 +1,4 @@
 import itertools
-import logging
 
 import pytest
 import torch
@@ -75,16 +74,6 @@ def test_an_unknown_backend_is_refused():
 def operation(*names: str, requires: str | None = None) -> Operation:
     backends = [Backend(name, "nowhere", ("cpu",), (torch.float32,), requires) for name in names]
     return Operation("op", tuple(backends), automatic=names)
-
-
-def test_the_automatic_choice_is_reported_once(caplog):
-    op = operation("fast", "slow")
-    with caplog.at_level(logging.INFO, logger="supdocnade"):
-        chosen = [op.choose(torch.device("cpu"), torch.float32) for _ in range(3)]
-    assert chosen == ["fast"] * 3
-    assert [record.message for record in caplog.records] == [
-        "op: backend 'fast' on cpu with torch.float32"
-    ]
 
 
 def test_a_missing_package_is_named():
