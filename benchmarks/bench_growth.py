@@ -96,9 +96,9 @@ def outputs(
     fitted: FittedScene, counts: sparse.csr_array
 ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
     """Return topics, probabilities of classes and probabilities of tags."""
-    hidden_BH = fitted.compute_topics(counts)
-    proba_BC = fitted.class_proba(hidden_BH)
-    return hidden_BH, proba_BC, fitted.tag_presence(fitted.tag_scores(hidden_BH, proba_BC))
+    photographs = fitted.compare_counts(counts)
+    proba_BC, proba_BA = fitted.class_proba(photographs), fitted.tag_proba(photographs)
+    return photographs.topics_BH, proba_BC, proba_BA
 
 
 def predict(folder: Path, n_photographs: int) -> dict[str, float]:

@@ -4,9 +4,8 @@ python -m benchmarks.bench_network [cuda]
 
 The photographs of `bench_encoding`, one after the other on one core. The baseline decodes a file in
 colour and runs the network in onnxruntime on an input that was prepared before; ours also resizes
-and scales the photograph, projects the features of its patches, and finds their words. Another row
-adds SIFT words, and a prediction has both, as by default. With
-`cuda`, which needs onnxruntime-gpu, the network also runs on a GPU.
+and scales the photograph, projects the features of its patches, and finds their words. With `cuda`,
+which needs onnxruntime-gpu, the network also runs on a GPU.
 """
 
 import os
@@ -41,14 +40,10 @@ def main() -> None:
     in_color = DecodeConfig(max_side=512, upscale=False, color=True)
     with TemporaryDirectory() as folder:
         kind, paths = photographs(Path(folder))
-        bag, with_sift = (
-            BagOfVisualWords(
-                N_WORDS, (1, 1), features=DEFAULT_NETWORK, n_nearest=N_NEAREST, sample_size=SAMPLE,
-                n_sift_words=n_sift_words, patch_size=(16, 32), max_side=300, upscale=False,
-                random_state=0,
-            ).fit(paths)
-            for n_sift_words in (0, 200)
-        )  # fmt: skip
+        bag = BagOfVisualWords(
+            N_WORDS, (1, 1), features=DEFAULT_NETWORK, n_nearest=N_NEAREST, sample_size=SAMPLE,
+            random_state=0,
+        ).fit(paths)  # fmt: skip
         labels = [path.parent.name for path in paths]
         model = SceneModel(features=DEFAULT_NETWORK, max_epochs=2, n_jobs=1, random_state=0)
         model.fit(paths, labels)
@@ -57,9 +52,6 @@ def main() -> None:
                 (decode(path, in_color), session.run(None, feed)) for path in paths
             ],
             "decode + network + words": lambda: [bag.encoder_.encode(path) for path in paths],
-            "decode + network + SIFT + words": lambda: [
-                with_sift.encoder_.encode(path) for path in paths
-            ],
             "prediction": lambda: [list(model.iter_predictions([path])) for path in paths],
         }
         if on_gpu:
@@ -76,11 +68,7 @@ def main() -> None:
     )
     print(f"words over the bare forward pass: {ratio:.2f}")
     results = {"images": kind, "network": DEFAULT_NETWORK, "ms_per_image": ms}
-    ratios = {
-        "words_over_forward_pass": ratio,
-        "sift_words_over_words": ms["decode + network + SIFT + words"]
-        / ms["decode + network + words"],
-    }
+    ratios = {"words_over_forward_pass": ratio}
     write_results("network_cuda" if on_gpu else "network", results | ratios)
 
 

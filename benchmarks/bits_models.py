@@ -167,13 +167,13 @@ def _record_training(recorder: Recorder) -> None:
     command("check photos --json")
     small = " ".join(SMALL)
     for name, options in {
-        "sift": "--features sift --set classifier=svm --json",
-        "tiny": "--features tiny --set classifier=svm --set n_sift_words=20 --set mirror=false",
-        "lite": "--set min_tag_count=5 --set classifier=softmax",
+        "sift": "--features sift --json",
+        "tiny": "--features tiny",
+        "lite": "--set min_tag_count=5",
     }.items():
         command(f"train photos -o {name} {small} {options}", name=f"train {name}", writes=name)
     command("encode sift photos -o corpus --shard-size 10", writes="corpus")
-    line = f"train corpus -o from-corpus {small} --set classifier=svm".replace("--words 24 ", "")
+    line = f"train corpus -o from-corpus {small}".replace("--words 24 ", "")
     command(line, name="train from-corpus", writes="from-corpus")
     corrections = [
         {"file_name": "fresh/night/night1.png", "label": "sand"},
@@ -191,14 +191,12 @@ def _record_estimators(recorder: Recorder) -> None:
 
     run: dict[str, Any] = {"random_state": 0, "n_jobs": recorder.threads}
     small: dict[str, Any] = {"n_topics": 8, "n_words": 24, "max_epochs": 4, "learning_rate": 3e-3}
-    SceneModel(classifier="softmax", annotation_output="sigmoid", mirror=False, **small, **run).fit(
-        "photos"
-    ).save("sift-logistic")
+    SceneModel(annotation_output="sigmoid", mirror=False, **small, **run).fit("photos").save(
+        "sift-logistic"
+    )
     SceneModel(
         features="tiny",
         annotation_output="words",
-        n_sift_words=0,
-        classifier="auto",
         **small,
         **run,
     ).fit("photos").save("tiny-words")
@@ -207,7 +205,7 @@ def _record_estimators(recorder: Recorder) -> None:
         if stage == "learning from all":
             raise KeyboardInterrupt
 
-    resumed = SceneModel(classifier="svm", checkpoint="checkpoint", **small, **run)
+    resumed = SceneModel(checkpoint="checkpoint", **small, **run)
     with contextlib.suppress(KeyboardInterrupt):
         resumed.fit("photos", progress=stop)
     resumed.fit("photos").save("resumed")

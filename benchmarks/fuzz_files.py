@@ -207,9 +207,7 @@ def _make_network_words(folder: Path) -> None:
     from supdocnade import BagOfVisualWords
     from supdocnade.images.network_library import DEFAULT_NETWORK
 
-    bag = BagOfVisualWords(
-        20, (1, 1), features=DEFAULT_NETWORK, n_nearest=2, n_sift_words=10, random_state=0
-    )
+    bag = BagOfVisualWords(20, (1, 1), features=DEFAULT_NETWORK, n_nearest=2, random_state=0)
     bag.fit([each.image for each in small_scenes()]).save(folder / "words")
 
 

@@ -92,10 +92,6 @@ def figures() -> str:
             f"{network['words_over_forward_pass']:.2f}",
         ),
         (
-            "the same and 200 SIFT words relative to the words of the network alone",
-            f"{network['sift_words_over_words']:.2f}",
-        ),
-        (
             "words of the network with it on an H200 relative to one core of that machine "
             "(`bench_network cuda`)",
             f"{gpu_words / cpu_words:.2f}",

@@ -7,14 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from supdocnade import SceneModel
-from supdocnade.scene.class_heads import RBFSVM
 
 TICKS = os.sysconf("SC_CLK_TCK")
 BOUNDARY = "supdocnade-boundary"
@@ -22,20 +19,11 @@ MEDIA_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 
 
 def product_model(paths: list[Path]) -> SceneModel:
-    """Return a model as large as one of LabelMe: 500 words, 200 topics, 8 classes, 200 tags.
-
-    The support vectors are 512 random documents, which take as long as real ones.
-    """
+    """Return a model as large as one of LabelMe: 500 words, 200 topics, 8 classes, 200 tags."""
     model = SceneModel(n_jobs=1, max_epochs=1, held_out=0, min_tag_count=1, random_state=0)
     labels = [f"class {number % 8}" for number in range(len(paths))]
     tags = [[f"tag {4 * number + extra}" for extra in range(4)] for number in range(len(paths))]
-    model.fit(paths, labels, tags)
-    rng = np.random.default_rng(0)
-    hidden = rng.gamma(1.0, size=(512, model.fitted_.network.config.n_topics))
-    numbers = np.arange(512) % 8
-    svm = RBFSVM.fit(model.fitted_.network, hidden, numbers, {"C": 10.0, "gamma": 3.0})
-    model.fitted_ = replace(model.fitted_, class_head=svm)
-    return model
+    return model.fit(paths, labels, tags)
 
 
 def multipart(contents: list[bytes]) -> bytes:

@@ -51,9 +51,9 @@ def cover(pixels: NDArray[np.uint8], cells: NDArray[np.int64]) -> NDArray[np.uin
 
 
 def score_of(fitted: FittedScene, image: Any, label: str) -> float:
-    hidden_BH = fitted.topics_of([fitted.encoder.encode(image).words])
+    photographs = fitted.compare([fitted.encoder.encode(image).words])
     assert fitted.class_head is not None, "the model knows classes"
-    return float(fitted.class_head.scores(hidden_BH)[0, fitted.classes.index(label)])
+    return float(fitted.class_head.scores(photographs)[0, fitted.classes.index(label)])
 
 
 def measure(model: SceneModel, images: list[NDArray[np.uint8]]) -> dict[str, Any]:

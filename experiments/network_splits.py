@@ -4,11 +4,11 @@ python -m experiments.network_splits               # the rows that are not in th
 python -m experiments.network_splits labelme       # those of one data set
 
 The recipe of `SceneModel(features=NETWORK)` was chosen on the development pools alone
-(`experiments.scene_features`, `experiments.joint_words`) and is not changed here. On every split it
-is fitted on the training part, as a user would fit it, and so is the recipe without SIFT words. The
-other methods see what the models see: the network's features of photographs, and the visual words,
-with and without SIFT words. Their settings are chosen on a fifth of the training part, and then
-they are trained on all of it.
+(`experiments.recipe_pools`) and is not changed here. On every split it is fitted on the training
+part, as a user would fit it. The other methods see what the model sees: the means of the maps at
+three depths of the network, and the visual words. Their settings are chosen on a fifth of the
+training part, and then they are trained on all of it. The rows "before" are those of an earlier
+recipe, which is not in the package any more: features of the last depth alone, and SIFT words.
 """
 
 import sys
@@ -43,9 +43,7 @@ from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.scene.prediction import Prediction
 
 NETWORK = DEFAULT_NETWORK
-MODEL = "SupDocNADE, words of the network and SIFT, features"
-NETWORK_ALONE = "SupDocNADE, words of the network, features"
-POOLED_LR = "features, logistic regression"
+MODEL = "SupDocNADE, three depths"
 C_GRID = (1e-4, 1e-3, 1e-2)
 """Of logistic regressions on standardised features."""
 
@@ -53,15 +51,13 @@ Floats = NDArray[np.float64]
 
 
 class Memory:
-    """The network's outputs, kept so that every photograph passes through it once."""
+    """In its block the network's outputs are kept, so that a photograph passes through it once."""
 
     def __init__(self) -> None:
         self.outputs: dict[str | None, Any] = {}
         self.describe = FeatureNetwork.describe
 
-    def install(self) -> None:
-        """Use the memory in place of the network."""
-
+    def __enter__(self) -> None:
         def describe(network: FeatureNetwork, pixels: Any, *, device: str = "auto") -> Any:
             key = content_key(pixels)
             if key not in self.outputs:
@@ -69,6 +65,9 @@ class Memory:
             return self.outputs[key]
 
         FeatureNetwork.describe = describe  # type: ignore[assignment, method-assign]
+
+    def __exit__(self, *_: object) -> None:
+        FeatureNetwork.describe = self.describe  # type: ignore[method-assign]
 
 
 def tag_truth(photos: PhotoSet, name: str) -> list[list[str] | None]:
@@ -110,7 +109,6 @@ def run_scene_model(
             record["right"] = as_digits(
                 np.array([p.label == label for p, label in zip(found, labels, strict=True)])
             )
-            record["classifier"] = str(model.fitted_.choices.classifier)
         if truth is not None:
             ranked = [[tag for tag, _ in p.ranked_tags] for p in found]
             record[name] = count_hits(ranked, [truth[i] for i in parts.test])
@@ -139,35 +137,40 @@ def run_svms(
     return results
 
 
-def run_joint_baselines(model: SceneModel, photos: PhotoSet, parts: Parts) -> dict[str, Any]:
-    """Return the results of SVMs on the words of the network and SIFT."""
-    encoded = model.fitted_.bag.encode(photos.paths)
-    roots_BK = np.sqrt(encoded.counts.toarray())
-    pooled_BF = standardize(np.asarray(encoded.global_features, np.float64), parts.train)
-    blocks_of = {
-        "√counts of both kinds of words, RBF SVM": [roots_BK],
-        "√counts of both kinds of words and features, RBF SVM": [roots_BK, pooled_BF],
-    }
-    return run_svms(blocks_of, photos.label_numbers(), parts)
-
-
 def run_baselines(
     model: SceneModel, photos: PhotoSet, parts: Parts, tag_sets: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """Return the results of methods without a topic model, on the words of a network alone."""
+    """Return the results of methods without a topic model."""
     encoded = model.fitted_.bag.encode(photos.paths)
     pooled_BF = standardize(np.asarray(encoded.global_features, np.float64), parts.train)
+    maps = np.split(pooled_BF, np.cumsum(model.fitted_.encoder.map_width)[:-1], axis=1)
     roots_BK = np.sqrt(encoded.counts.toarray())
     label_B = photos.label_numbers()
     blocks_of = {
-        "features, RBF SVM": [pooled_BF],
+        "last depth, RBF SVM": maps[:1],
+        "three depths, RBF SVM": maps,
         "√counts of words, RBF SVM": [roots_BK],
-        "√counts and features, RBF SVM": [roots_BK, pooled_BF],
+        "√counts and three depths, RBF SVM": [roots_BK, *maps],
     }
     results = run_svms(blocks_of, label_B, parts)
+    for name, features_BF in (("last depth", maps[0]), ("three depths", pooled_BF)):
+        results[f"{name}, logistic regression"] = run_regressions(
+            features_BF, label_B, photos, parts, tag_sets
+        )
+    return results
+
+
+def run_regressions(
+    features_BF: Floats,
+    label_B: NDArray[np.int64],
+    photos: PhotoSet,
+    parts: Parts,
+    tag_sets: Sequence[str],
+) -> dict[str, Any]:
+    """Return the results of a logistic regression for the class, and of one for every tag."""
 
     def predict_class(C: float, train: Any, other: Any) -> NDArray[np.int64]:
-        first, second = rotate(pooled_BF[train], pooled_BF[other])
+        first, second = rotate(features_BF[train], features_BF[other])
         regression = LogisticRegression(C=C, max_iter=500).fit(first, label_B[train])
         classes: NDArray[np.int64] = regression.predict(second)
         return classes
@@ -177,7 +180,7 @@ def run_baselines(
     }
     C = max(C_GRID, key=accuracy.__getitem__)
     predicted = predict_class(C, parts.train, parts.test)
-    results[POOLED_LR] = {"right": as_digits(predicted == label_B[parts.test])}
+    record = {"right": as_digits(predicted == label_B[parts.test])}
     for name in tag_sets:
         truth = tag_truth(photos, name)
         vocabulary = AnnotationVocabulary.of(
@@ -186,7 +189,7 @@ def run_baselines(
         has_BA = vocabulary.encode(truth).toarray() > 0
 
         def rank(C: float, train: Any, other: Any, has_BA: Any = has_BA) -> NDArray[np.int64]:
-            first, second = rotate(pooled_BF[train], pooled_BF[other])
+            first, second = rotate(features_BF[train], features_BF[other])
             weight_AF, bias_A = fit_regressions(first, has_BA[train], C)
             return top_ranked(second @ weight_AF.T + bias_A, N_TAGS)
 
@@ -195,8 +198,8 @@ def run_baselines(
 
         top_BX = rank(max(C_GRID, key=f_value), parts.train, parts.test)
         ranked = [[vocabulary.names[a] for a in row] for row in top_BX]
-        results[POOLED_LR][name] = count_hits(ranked, [truth[i] for i in parts.test])
-    return results
+        record[name] = count_hits(ranked, [truth[i] for i in parts.test])
+    return record
 
 
 def rotate(train_AF: Floats, other_BF: Floats) -> tuple[Floats, Floats]:
@@ -240,13 +243,8 @@ def run_split(
     parts, tag_sets, results = protocol.parts(split), list(photos.tags), dict(known)
     if MODEL not in results:
         results[MODEL], model = run_scene_model({"features": NETWORK}, photos, parts, tag_sets)
-        results |= run_joint_baselines(model, photos, parts)
-    if NETWORK_ALONE not in results:
-        settings = {"features": NETWORK, "n_sift_words": 0}
-        results[NETWORK_ALONE], model = run_scene_model(settings, photos, parts, tag_sets)
         results |= run_baselines(model, photos, parts, tag_sets)
-    # The model first.
-    return {MODEL: results.pop(MODEL), NETWORK_ALONE: results.pop(NETWORK_ALONE), **results}
+    return {MODEL: results.pop(MODEL), **results}  # The model first.
 
 
 def compare_methods(
@@ -301,25 +299,19 @@ def figure_scores(
 def main() -> None:
     results = read_results("network_splits").get("data_sets", {})
     for name in sys.argv[1:] or ("labelme", "scene15"):
-        memory = Memory()
-        memory.install()
         photos = read_photo_set(name, data_folder(name))
         protocol = protocol_for(photos)
         record = results.setdefault(name, {"splits": [{}] * protocol.n_splits})
-        for split in range(protocol.n_splits):
-            with timed({}, f"{name}, split {split}"):
-                found = run_split(photos, protocol, split, record["splits"][split])
-            record["splits"][split] = found
-            print(
-                {
-                    k: round(100 * np.mean([c == "1" for c in v["right"]]), 2)
-                    for k, v in found.items()
-                }
-            )
-            _write(results)
+        with Memory():
+            for split in range(protocol.n_splits):
+                with timed({}, f"{name}, split {split}"):
+                    found = run_split(photos, protocol, split, record["splits"][split])
+                record["splits"][split] = found
+                accuracy = {k: np.mean([c == "1" for c in v["right"]]) for k, v in found.items()}
+                print({k: round(100 * share, 2) for k, share in accuracy.items()}, flush=True)
+                _write(results)
         record["compared"] = compare_methods(record["splits"], photos, protocol)
         _write(results)
-        FeatureNetwork.describe = memory.describe  # type: ignore[method-assign]
 
 
 def _write(results: dict[str, Any]) -> None:

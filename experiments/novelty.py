@@ -16,12 +16,12 @@ from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from experiments.common import read_results, write_results
-from experiments.scene_features import Part, pool_parts
+from experiments.recipe_pools import Part, pool_parts
 from supdocnade import SceneModel
 from supdocnade.corpus.documents import Documents
 from supdocnade.model.network import network_from_arrays
 from supdocnade.scene.novelty import ClassNovelty, NeighbourNovelty, take_references
-from supdocnade.scene.prediction import FittedScene, predict_topics
+from supdocnade.scene.prediction import FittedScene, predict_compared
 from supdocnade.training.validation import log_prob_over_orderings
 from supdocnade.visual_words.encoder import count_words
 
@@ -60,16 +60,13 @@ def score(fitted: FittedScene, paths: list[Any]) -> dict[str, NDArray[Any]]:
     )
     log_p_RB = log_prob_over_orderings(network_from_arrays(fitted.network), documents, N_ORDERS)
     log_p_B = log_p_RB.mean(axis=0)
-    hidden_BH = fitted.topics_of(words)
-    data = fitted.training_set
-    reference_BH, labels = (
-        fitted.compute_topics(data.counts, data.features_BF),
-        data.photographs.labels,
-    )
+    photographs = fitted.compare(words)
+    hidden_BH = photographs.topics_BH
+    reference_BH, labels = fitted.topics_BH, fitted.training_set.photographs.labels
     rows = take_references(len(labels))
     outputs = fitted.network.parameters
     logit_BC = hidden_BH @ outputs["label_weight"].T + outputs["label_bias"]
-    predictions = predict_topics(fitted, [str(path) for path in paths], hidden_BH)
+    predictions = predict_compared(fitted, [str(path) for path in paths], photographs)
     return {
         "likelihood": -log_p_B / counts.sum(axis=1),
         "neighbours": NeighbourNovelty(reference_BH[rows]).scores(hidden_BH),

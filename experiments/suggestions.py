@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from experiments.common import mean_and_spread, read_results, write_results
-from experiments.scene_features import Part, pool_parts
+from experiments.recipe_pools import Part, pool_parts
 from supdocnade import SceneModel
 from supdocnade.metrics import N_TAGS
 from supdocnade.runs import RunOptions

@@ -10,6 +10,9 @@ from supdocnade.images import network_library
 DESCRIPTION = {"name": "tiny", "side": 8, "mean": 127, "scale": 128, "licence": "CC0-1.0"}
 """The description of `write_network` by default."""
 
+LAYERS = {"extra_outputs": ["coarse", "squares"], "outputs": ["map", "coarse", "squares"]}
+"""Settings of a network of maps with 3, 3 and 6 channels; the second one has larger patches."""
+
 
 def write_network(
     path,
@@ -36,7 +39,8 @@ def write_network(
     factor : of all features.
     external : name of the file that the factor is in; None: the ONNX file.
     shape, input_type : of the input; None: float32.
-    extra_outputs : names of further outputs; "coarse" has the means of 2 × 2 patches of a map.
+    extra_outputs : names of further outputs; "coarse" has the means of 2 × 2 patches of a map, and
+        "squares" the map and its square.
     description : entries that differ from `DESCRIPTION`; None leaves one out.
     """
     pytest.importorskip("onnxruntime")
@@ -62,12 +66,14 @@ def write_network(
         nodes.append(helper.make_node("Transpose", ["flat"], ["patches"], perm=[0, 2, 1]))
         nodes.append(helper.make_node("Concat", ["class_tokens", "patches"], ["tokens"], axis=1))
     coarse = {"kernel_shape": (2, 2), "strides": (2, 2)}
-    nodes += [
-        helper.make_node("AveragePool", [layout], [name], **coarse)
-        if name == "coarse"
-        else helper.make_node("Identity", [layout], [name])
-        for name in extra_outputs
-    ]
+    for name in extra_outputs:
+        if name == "squares":
+            nodes.append(helper.make_node("Mul", [layout, layout], ["square"]))
+            nodes.append(helper.make_node("Concat", [layout, "square"], [name], axis=1))
+        elif name == "coarse":
+            nodes.append(helper.make_node("AveragePool", [layout], [name], **coarse))
+        else:
+            nodes.append(helper.make_node("Identity", [layout], [name]))
     outputs = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
         for name in (layout, *extra_outputs)

@@ -22,9 +22,9 @@ CLASSES = ("coast", "forest", "skyline")
 def first_scene(seed):
     """Return the first of at most twelve scenes per class; seeds 0 to 3 have different ones.
 
-    With those of seed 0, the small models rank tags by their classes, too.
+    With those of seed 0, the small models rank tags by the votes of photographs, too.
     """
-    return (25, 37, 0, 12)[seed % 4]
+    return (12, 37, 0, 25)[seed % 4]
 
 
 @cache
@@ -39,7 +39,7 @@ def columns(some):
 
 
 @cache
-def small_model(classifier="svm", annotation_output="words"):
+def small_model(annotation_output="words"):
     """Return a shared model of three classes, which tests must not modify."""
-    model = SceneModel(classifier=classifier, annotation_output=annotation_output, **SETTINGS)
+    model = SceneModel(annotation_output=annotation_output, **SETTINGS)
     return model.fit(*columns(scenes()))

@@ -17,7 +17,7 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
 
 from supdocnade.jit import kernel as compiled
-from supdocnade.scene.class_heads import fit_scaler
+from supdocnade.scene.references import fit_scaler
 
 Floats = NDArray[np.float64]
 

@@ -33,7 +33,6 @@ from supdocnade.estimators.topic_model import DocNADE
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.report.class_words import N_TOPICS, mean_words
 from supdocnade.runs import RunOptions
-from supdocnade.scene.tag_heads import add_class_term, class_tag_shares
 from supdocnade.storage import load_arrays, save_arrays
 
 FIT, TRAIN = "fit", "train"
@@ -435,3 +434,44 @@ def final_evaluations(study: Study, variant: Variant, split: int) -> list[Evalua
         replace(best, setting=replace(best.setting, n_topics=n_topics))
         for n_topics in variant.topics
     ]
+
+
+def class_tag_shares(
+    annotations: sparse.csr_array, label_N: NDArray[np.integer], n_classes: int
+) -> Floats:
+    """Return the share of every tag among all tags of a class, (classes, tags).
+
+    Add-one smoothing, divided among all tags, keeps tags that no document of a class has possible;
+    the shares of a class without any known tag are equal.
+
+    Parameters
+    ----------
+    annotations : (documents, tags) counts.
+    label_N : (documents,) class numbers; below 0: unknown.
+
+    >>> class_tag_shares(sparse.csr_array([[1, 0], [1, 1], [0, 1]]), np.array([0, 0, -1]), 2)
+    array([[0.625, 0.375],
+           [0.5  , 0.5  ]])
+    """
+    known = np.flatnonzero(label_N >= 0)
+    member_NC = np.eye(n_classes)[label_N[known]]
+    share_CA: Floats = member_NC.T @ annotations[known] + 1 / annotations.shape[1]
+    share_CA /= share_CA.sum(axis=1, keepdims=True)
+    return share_CA
+
+
+def add_class_term(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight: float) -> Floats:
+    """Return log p(a | v) + weight · log Σ_c p(c | v) share(a | c), (B, A).
+
+    Parameters
+    ----------
+    log_p_BA : (documents, tags) log p(a | v), or its log odds.
+    proba_BC : (documents, classes) p(c | v).
+    share_CA : of `class_tag_shares`.
+    """
+    # Class by class: a matrix product would round a row differently in another batch.
+    mixed_BA = np.zeros_like(log_p_BA)
+    for proba_B, share_A in zip(proba_BC.T, share_CA, strict=True):
+        mixed_BA += proba_B[:, None] * share_A
+    scores_BA: Floats = log_p_BA + weight * np.log(mixed_BA)
+    return scores_BA

@@ -220,14 +220,16 @@ def tag_sums(
     """
     n_tags = probability_BA.shape[1]
     tagged_B = true_BX.any(axis=1)
-    padded = np.zeros_like(true_BX)
+    padded, top_BA = np.zeros_like(true_BX), np.zeros_like(chosen_BA)
     padded[:, :n_tags] = chosen_BA
+    np.put_along_axis(top_BA, top_BX, True, axis=1)
     return {
         "n_tagged": int(tagged_B.sum()),
         "tag_bins": _calibration_bins(probability_BA.ravel(), true_BX[:, :n_tags].ravel()),
         "f_of_top": float(_top_f_measure(top_BX, true_BX)[tagged_B].sum()),
         "f_of_given": float(set_f_measure(padded, true_BX)[tagged_B].sum()),
         **tag_counts(chosen_BA, true_BX[:, :n_tags]),
+        **{f"top_{name}": each for name, each in tag_counts(top_BA, true_BX[:, :n_tags]).items()},
     }
 
 
@@ -247,7 +249,42 @@ def tag_figures(sums: Sums) -> dict[str, float]:
     if n_tagged:
         figures["f_measure"] = sums["f_of_top"] / n_tagged
         figures["f_measure_of_given"] = sums["f_of_given"] / n_tagged
+        n_true_A, n_given_A, n_both_A = (
+            sums[f"top_{name}"] for name in ("n_true_A", "n_given_A", "n_both_A")
+        )
+        figures |= per_tag_figures(n_true_A, n_given_A, n_both_A)
     return figures
+
+
+def per_tag_figures(
+    n_true_A: NDArray[np.integer], n_given_A: NDArray[np.integer], n_both_A: NDArray[np.integer]
+) -> dict[str, float]:
+    """Return the metrics of image annotation by tag, for five predicted tags per document.
+
+    These are the means, over the tags that a document has, of precision and recall, their harmonic
+    mean, and the number of tags with a recall above 0. A tag that is never predicted has a
+    precision of 0.
+
+    Parameters
+    ----------
+    n_true_A, n_given_A, n_both_A : as in `tag_counts`.
+
+    >>> found = per_tag_figures(np.array([2, 1, 0]), np.array([1, 0, 3]), np.array([1, 0, 0]))
+    >>> found["tag_precision"], found["tag_recall"], found["n_tags_found"]
+    (0.5, 0.25, 1)
+    """
+    present = n_true_A > 0
+    if not present.any():
+        return {}
+    precision = float((n_both_A / np.maximum(n_given_A, 1))[present].mean())
+    recall = float((n_both_A[present] / n_true_A[present]).mean())
+    return {
+        "tag_precision": precision,
+        "tag_recall": recall,
+        "tag_f1": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
+        "n_tags_found": int((n_both_A > 0).sum()),
+        "n_tags_present": int(present.sum()),
+    }
 
 
 def perplexity(

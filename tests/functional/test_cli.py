@@ -46,7 +46,7 @@ def test_train_writes_a_model_and_leaves_nothing_else(trained, photos):
     model, done = trained
     assert done.code == 0
     assert done.err == ""
-    assert done.progress.startswith(f"{describe_features('sift', 0)}\n[")
+    assert done.progress.startswith(f"{describe_features('sift')}\n[")
     assert "learned 3 classes" in done.out
     assert "from 18 photographs\n" in done.out
     assert "tested on 3 photographs it had not seen: class right for" in done.out
@@ -277,6 +277,11 @@ def test_explain_draws_a_picture_whose_shares_add_up(model, fresh, tmp_path, mon
     assert total == pytest.approx(result["whole"] - result["empty"], abs=1e-3)
     assert sum(result["topics"]) == pytest.approx(total, abs=1e-3)
     assert (tmp_path / "tag.png").is_file()
+    shares = [each["share"] for each in result["voters"]]
+    assert shares == sorted(shares, reverse=True)
+    told = supdocnade("explain", model, photo, "--tag", tag).out.splitlines()
+    assert len(told) == 2 + bool(shares)
+    assert all(each["file"] in told[1] for each in result["voters"])
 
 
 def test_explain_never_replaces_the_photograph(model, fresh, tmp_path):
@@ -344,7 +349,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     assert f"supdocnade explain '{folder / 'model'}'" in done.out
     assert f"supdocnade serve '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
-    assert f"{describe_features('sift', 0)}\n" in done.out
+    assert f"{describe_features('sift')}\n" in done.out
     assert done.out.count("  truth: ") == 4
     (folder / "other.txt").write_text("other")
     assert supdocnade("demo", "-o", folder).code == 1

@@ -35,7 +35,7 @@ def done(made, tmp_path_factory):
         "no names": {"nr_inodes": 2},
         "some words": {"size": "16k"},
         "no model": {"size": "160k"},
-        "one model": {"size": f"{kilobytes(model) + 200}k"},
+        "one model": {"size": f"{kilobytes(model) + 160}k"},
     }
     full = tmp_path_factory.mktemp("full")
     for name in disks:

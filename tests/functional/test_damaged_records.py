@@ -26,11 +26,9 @@ from supdocnade.estimators.text_model import FILE as TOPICS
 from supdocnade.estimators.text_model import TextModel, count_words
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.network_description import NetworkDescription
-from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.corrections import Correction, read_corrections
-from supdocnade.scene.fitting import EPOCH_KIND
 from supdocnade.scene.persistence import SCENE, load_scene
-from supdocnade.scene.prediction import predict_topics
+from supdocnade.scene.prediction import predict_compared
 from supdocnade.schema import load, save
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.config import TrainerConfig
@@ -70,18 +68,18 @@ def estimator(kind, labels=LABELS, **settings):
     return "file", write, read
 
 
-def scene_model(*settings):
+def scene_model(output):
     """Return functions that write and read a scene model."""
 
     def read(path):
         fitted, params = load_scene(path.parent)
         training_set = fitted.training_set
-        hidden_BH = fitted.compute_topics(training_set.counts[:2], training_set.features_BF)
-        assert len(predict_topics(fitted, ["a", "b"], hidden_BH)) == 2
+        photographs = fitted.compare_counts(training_set.counts[:2], training_set.features_BF)
+        assert len(predict_compared(fitted, ["a", "b"], photographs)) == 2
         fitted.fingerprint()
         json.dumps(info_to_dict(path.parent, fitted, params["random_state"]))
 
-    return SCENE, lambda path: small_model(*settings).save(path.parent), read
+    return SCENE, lambda path: small_model(output).save(path.parent), read
 
 
 TEXTS = ["waves sand gull boat", "street tram window shop", "oak fern moss deer"] * 3
@@ -106,28 +104,31 @@ def sift_words(**settings):
 
 
 def network_words():
-    """Visual words of a network that is not installed, and SIFT words."""
+    """Visual words of a network that is not installed."""
     words = sift_words()
     rng = np.random.default_rng(0)
     describer = NetworkDescriber(
         name="tiny",
         fingerprint="0",
         decoding=DecodeConfig(max_side=512, upscale=False, color=True),
-        projection=Projection(np.zeros(3, np.float32), np.eye(3, dtype=np.float32)),
+        projection=Projection(
+            np.zeros(3, np.float32),
+            np.eye(3, dtype=np.float32),
+            np.zeros(5, np.float32),
+            np.ones(2, np.float32),
+            (3, 2),
+        ),
     )
     encoder = replace(
-        words.encoder,
-        describer=describer,
-        codebook=Codebook(rng.random((5, 3), np.float32)),
-        sift_encoder=words.encoder,
+        words.encoder, describer=describer, codebook=Codebook(rng.random((5, 3), np.float32))
     )
     examples = replace(
         words.examples,
-        pictures=(b"",) * 9,
-        n_examples_K=np.zeros(9, np.int32),
+        pictures=(b"",) * 5,
+        n_examples_K=np.zeros(5, np.int32),
         side=describer.example_side,
     )
-    settings = {**words.settings, "features": "tiny", "n_words": 5, "n_sift_words": 4}
+    settings = {**words.settings, "features": "tiny", "n_words": 5}
     return replace(words, settings=settings, encoder=encoder, examples=examples)
 
 
@@ -166,8 +167,8 @@ def write_description(path):
 
 FILES = {
     "texts": (TOPICS, write_texts, read_texts),
-    "scene svm": scene_model("svm"),
-    "scene softmax": scene_model("softmax", "sigmoid"),
+    "scene": scene_model("words"),
+    "scene with logistic tags": scene_model("sigmoid"),
     "docnade": estimator(DocNADE, None, max_epochs=1, output="softmax"),
     "supdocnade": estimator(SupDocNADE, max_epochs=1, class_weight={"sea": 2.0, "wood": 1.0}),
     "slda": estimator(SLDA, max_iter=1),
@@ -176,9 +177,6 @@ FILES = {
     "visual words": record(WORDS, VisualWords, sift_words),
     "network words": record(WORDS, VisualWords, network_words),
     "checkpoint": ("file", train, train),
-    "candidate": record(
-        EPOCH_KIND, NetworkArrays, lambda: network_for(scene_corpus(9)[1]).arrays()
-    ),
     "corpus": (CORPUS, write_corpus, read_corpus),
     "shard": (shard_path(Path(), 0).name, write_corpus, read_corpus),
     "features": (FEATURES.format(0), write_corpus, read_corpus),

@@ -1,4 +1,4 @@
-"""A scene model with words of a network and of SIFT, from photographs to a server."""
+"""A scene model with a network of three maps, from photographs to a server."""
 
 import json
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.commands import supdocnade
-from tests.networks import install_network, write_network
+from tests.networks import LAYERS, install_network, write_network
 from tests.scene_model import SETTINGS as SIFT_SETTINGS
 from tests.scene_model import columns, scenes
 from tests.serving import make_client, photograph, upload_form
@@ -19,7 +19,7 @@ from supdocnade.images.decode import write_image
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.describer import NetworkDescriber
 
-SETTINGS = {**SIFT_SETTINGS, "n_sift_words": 10, "mirror": None}
+SETTINGS = {**SIFT_SETTINGS, "mirror": None}
 
 
 def tinted(n_scenes=8, seed=0):
@@ -37,10 +37,10 @@ NEW = tinted(4, 7)[0]
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    """Mean colours of 64 patches."""
+    """Mean colours of 64 patches, and two other maps."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         library = tmp_path_factory.mktemp("networks")
-        yield install_network(library, monkeypatch, side=64, patch=(8, 8))
+        yield install_network(library, monkeypatch, side=64, patch=(8, 8), **LAYERS)
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +53,11 @@ def test_it_learns_from_words_and_from_whole_photographs(model):
     fitted = model.fitted_
     assert not fitted.encoder.mirror
     assert (fitted.settings.n_words, fitted.settings.n_nearest) == (30, 4)
-    assert (fitted.settings.grid, fitted.settings.n_sift_words) == ((1, 1), 10)
-    assert fitted.network.config.n_visual_words == 40
-    assert fitted.network.config.n_global_features == 3
+    assert fitted.settings.grid == (1, 1)
+    assert "step" not in fitted.settings.used()
+    assert fitted.network.config.n_visual_words == 30
+    assert fitted.network.config.n_global_features == 12
+    assert fitted.references.point_NX.shape == (24, 12 + 12)
     images, labels, _ = tinted(4, 7)
     assert (model.predict(images) == labels).mean() > 0.9
     one_by_one = [each.label for each in model.iter_predictions(images)]
@@ -64,16 +66,6 @@ def test_it_learns_from_words_and_from_whole_photographs(model):
     encoded = fitted.bag.encode(images)
     other = fitted.compute_topics(encoded.counts, encoded.global_features + 1)
     assert not np.array_equal(other, model.transform(images))
-
-
-def test_with_a_network_alone_words_and_features_share_an_explanation(network):
-    settings = {**SETTINGS, "features": network, "n_sift_words": 0}
-    model = SceneModel(**settings).fit(*tinted())
-    assert model.fitted_.encoder.sift_encoder is None
-    assert "step" not in model.fitted_.settings.used()
-    found = model.explain(NEW[0])
-    assert found.share_S.shape == (64,)
-    assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
 def test_workers_cache_and_resumption_do_not_change_a_bit(model, network, tmp_path):
@@ -100,30 +92,32 @@ def test_a_saved_model_predicts_the_same_and_learns_more(model, tmp_path):
     assert loaded.get_params()["features"] == model.features
     loaded.fit_more(*columns(scenes(4, 7)))
     learned = loaded.fitted_.training_set
-    assert learned.features_BF.shape == (36, 3)
+    assert learned.features_BF.shape == (36, 12)
     with pytest.raises(InvalidArgument, match="features must be as before"):
-        loaded.set_params(features="sift", n_sift_words=0).fit_more(*columns(scenes(4, 7)))
+        loaded.set_params(features="sift").fit_more(*columns(scenes(4, 7)))
 
 
-@pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_explanations_add_up(network, classifier, monkeypatch):
-    settings = {**SETTINGS, "features": network, "classifier": classifier, "max_epochs": 4}
-    model = SceneModel(**settings).fit(*columns(scenes()))
+def test_explanations_add_up(model, monkeypatch):
+    scores = model.fitted_.class_head.scores(model._compare(NEW[:1]))[0]
     for tag in (None, model.tag_names_[0]):
         found = model.explain(NEW[0], tag=tag)
-        n_patches = len(model.fitted_.encoder.encode(NEW[0]).words_SM)
-        assert (found.share_S.shape, found.global_share) == ((n_patches,), 0)
-        assert n_patches > 64  # The network has 64.
-        change = pytest.approx(found.whole - found.empty, abs=1e-3)
+        # The maps have 8 × 8, 4 × 4 and 8 × 8 patches.
+        assert (found.share_S.shape, found.global_share) == ((144,), 0)
+        change = pytest.approx(found.whole - found.empty, abs=2e-3)
         assert found.share_S.sum() == change
-        assert found.topic_share_H.sum() == change
+        assert found.topic_share_H.sum() + found.feature_share == change
+        if tag is None:
+            assert found.whole == pytest.approx(scores.max(), abs=1e-4)
+        # Tags depend on the features by the topics alone.
+        assert (found.feature_share == 0) == (tag is not None)
+        assert all(found.share_S[part].any() for part in (slice(64), slice(64, 80), slice(80, 144)))
         # With a class token, the features of the photograph have one share.
         monkeypatch.setattr(NetworkDescriber, "divide_features", lambda *_, **_options: None)
         whole = model.explain(NEW[0], tag=tag)
         monkeypatch.undo()
         assert whole.global_share != 0
+        assert whole.share_S.shape == (64,)
         assert whole.share_S.sum() + whole.global_share == change
-        assert not np.allclose(whole.share_S, found.share_S)
 
 
 def test_a_network_describes_images_of_any_shape(model, tmp_path):
@@ -187,24 +181,18 @@ def test_the_command_line(tmp_path, monkeypatch):
         path.write_bytes(photograph(number))
     install_network(tmp_path / "library", monkeypatch, side=64, patch=(8, 8))
     options = ("--features", "tiny", "--topics", "8", "--words", "20", "--set", "max_epochs=4")
-    trained = supdocnade(
-        "train", photos, "-o", tmp_path / "model", *options, "--set", "n_sift_words=9"
-    )
+    trained = supdocnade("train", photos, "-o", tmp_path / "model", *options)
     assert trained.code == 0, trained.err
-    assert "network tiny and SIFT\n" in trained.progress
-    assert SceneModel.load(tmp_path / "model").n_sift_words == 9
-    alone = supdocnade(
-        "train", photos, "-o", tmp_path / "alone", *options, "--set", "n_sift_words=0"
-    )
-    assert "network tiny\n" in alone.progress
+    assert "network tiny\n" in trained.progress
     image = next((photos / "coast").iterdir())
     predicted = supdocnade("predict", tmp_path / "model", image)
     assert predicted.code == 0, predicted.err
     explained = supdocnade("explain", tmp_path / "model", image, "-o", tmp_path / "why.png")
     assert explained.code == 0, explained.err
     monkeypatch.setattr(NetworkDescriber, "divide_features", lambda *_, **_options: None)
-    explained = supdocnade("explain", tmp_path / "model", image, "-o", tmp_path / "whole.png")
-    assert "the photograph as a whole: " in explained.out
+    options = ("-o", tmp_path / "whole.png", "--json")
+    explained = json.loads(supdocnade("explain", tmp_path / "model", image, *options).out)
+    assert explained["features"] != 0 != explained["global_share"]
     (tmp_path / "library/tiny/tiny.onnx").unlink()
     refused = supdocnade("predict", tmp_path / "model", image)
     assert refused.code != 0

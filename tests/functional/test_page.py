@@ -164,7 +164,7 @@ def test_explore_links_classes_topics_tags_and_photographs(page, server):
     expect(page.locator("#explore .card")).to_have_count(len(CLASSES))
     page.locator(".card h2 a", has_text="coast").click()
     expect(page.locator("#explore h1")).to_have_text("coast")
-    assert count_pictures(page) == 4
+    assert count_pictures(page) == 5
     page.locator("#explore .field a").first.click()
     expect(page.locator("#explore h1")).to_contain_text("Topic")
     page.locator("#explore [aria-label=Tags] a").first.click()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.scene_model import SETTINGS, columns, scenes
 
-from supdocnade import SceneModel
+from supdocnade import SceneModel, storage
 from supdocnade.scene.persistence import DESCRIPTION, SCENE
 
 
@@ -29,7 +29,7 @@ def parts_of(model):
         model.random_state,
         fitted.encoder.fingerprint(),
         fitted.network.components.tobytes(),
-        fitted.class_head.support_SH.tobytes(),
+        fitted.class_head.coefficient_CN.tobytes(),
         fitted.held_out.images,
         fitted.thumbnails.pictures,
         fitted.training_set.counts.toarray().tobytes(),
@@ -71,17 +71,17 @@ def test_a_reader_gets_one_of_the_models_that_replace_each_other(tmp_path):
 def test_a_model_may_be_replaced_before_every_file_is_read(tmp_path, monkeypatch):
     folder = tmp_path / "model"
     begin(folder)
-    read, seen = Path.read_bytes, []
+    read, seen = storage.read_file, []
 
-    def replace_and_read(path):
+    def replace_and_read(path, **options):
         seen.append(path.name)
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "read_bytes", read)
+            patch.setattr(storage, "read_file", read)
             two_models()[len(seen) % 2].save(folder)
-        return read(path)
+        return read(path, **options)
 
     wanted = [parts_of(model) for model in two_models()]
-    monkeypatch.setattr(Path, "read_bytes", replace_and_read)
+    monkeypatch.setattr(storage, "read_file", replace_and_read)
     assert parts_of(SceneModel.load(folder)) in wanted
     assert seen
 

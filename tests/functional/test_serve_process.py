@@ -135,7 +135,7 @@ def test_running_server_does_not_depend_on_the_disk(tmp_path, expected):
     small_model().save(folder)
     with run_server(folder, "--index", tmp_path / "index") as (process, client):
         before = client.get("/v1/model").json()
-        small_model("softmax").save(folder)
+        small_model("sigmoid").save(folder)
         check(predict(client, [0, 1, 2]), expected)
         for removed in (folder, tmp_path / "index", tmp_path / "photos"):
             shutil.rmtree(removed)

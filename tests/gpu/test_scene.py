@@ -7,6 +7,7 @@ from tests.answers_without_gpu import answers, answers_elsewhere
 from tests.scene_model import SETTINGS, columns, scenes
 
 from supdocnade import SceneModel
+from supdocnade.training.trainer import CHECKPOINT
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
@@ -17,13 +18,14 @@ def test_training_writes_a_checkpoint(tmp_path):
     images, labels, tags = columns(scenes())
     model = SceneModel(**{**SETTINGS, "device": "cuda"}, checkpoint=tmp_path)
     model.fit(images, labels, tags)
-    assert list(tmp_path.rglob("epoch-*.safetensors"))
+    assert list(tmp_path.rglob(CHECKPOINT))
     assert np.isfinite(model.predict_proba(images)).all()
 
 
-@pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_a_model_gives_the_same_predictions_without_a_gpu(tmp_path, classifier):
-    model = SceneModel(**SETTINGS, device="cuda", classifier=classifier).fit(*columns(scenes()))
+@pytest.mark.parametrize("output", ["words", "sigmoid"])
+def test_a_model_gives_the_same_predictions_without_a_gpu(tmp_path, output):
+    settings = {**SETTINGS, "annotation_output": output}
+    model = SceneModel(**settings, device="cuda").fit(*columns(scenes()))
     images, _, _ = columns(scenes(4, 7))
     with_gpu = answers(model, images)
     # With words from the CPU every bit is the same.

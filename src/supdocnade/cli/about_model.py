@@ -81,7 +81,6 @@ def info_to_dict(model: Path, fitted: FittedScene, seed: int | None) -> dict[str
             for tag, count in _tag_counts(fitted).items()
         },
         "settings": {**fitted.settings.used(), "random_state": seed},
-        "classifier": fitted.choices.classifier,
         "choices": asdict(fitted.choices),
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
         "versions": fitted.versions,
@@ -97,8 +96,7 @@ def format_info(fitted: FittedScene, seed: int | None, *, all_rows: bool = True)
         ["  with known tags", f"{data['n_tagged']}"],
         ["classes", f"{len(fitted.classes)}"],
         ["tags", f"{len(fitted.tag_names)}"],
-        ["features", settings["features"] + (" and SIFT" if fitted.encoder.sift_encoder else "")],
-        *([["classifier", fitted.choices.classifier]] if fitted.choices.classifier else []),
+        ["features", settings["features"]],
         ["made by supdocnade", fitted.versions.get("supdocnade", "?")],
     ]
     figures = fitted.held_out.figures

@@ -129,7 +129,7 @@ def print_summary(
     drawn = format_count(fitted.data["n_images"], "drawn scene")
     print_line(f"learned {classes} and {tags} from {drawn}")
     settings = fitted.settings
-    print_line(describe_features(settings.features, settings.n_sift_words))
+    print_line(describe_features(settings.features))
     fresh, accuracy = format_count(evaluation.n_images, "fresh scene"), evaluation.accuracy or 0
     results = [f"accuracy {format_percent(accuracy)}"]
     if evaluation.f_measure is not None:

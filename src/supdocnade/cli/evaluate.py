@@ -101,6 +101,12 @@ def format_evaluation(evaluation: Evaluation, *, all_rows: bool = False) -> str:
     if evaluation.f_measure is not None:
         rows.append(["F-measure of five tags", f"{evaluation.f_measure:.3f}"])
         rows.append(["F-measure of predicted tags", f"{evaluation.f_measure_of_given:.3f}"])
+        if evaluation.tag_f1 is not None:
+            by_tag = f"{evaluation.tag_precision:.3f} / {evaluation.tag_recall:.3f}"
+            rows.append(["precision / recall per tag", by_tag])
+            rows.append(["  F1 per tag", f"{evaluation.tag_f1:.3f}"])
+            found = f"{evaluation.n_tags_found} of {evaluation.n_tags_present}"
+            rows.append(["  tags found", found])
         rows.append(["  calibration error", _format_error(evaluation.tag_calibration_error)])
     text = format_table(rows)
     if evaluation.n_unknown_classes:

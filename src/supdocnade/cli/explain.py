@@ -12,7 +12,7 @@ from supdocnade.images.decode import write_image
 from supdocnade.report.heatmap import draw_explanation
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.persistence import load_scene
-from supdocnade.text import clean_name
+from supdocnade.text import clean_name, format_percent
 
 SUFFIX = ".png"
 _MAX_LENGTH = 30
@@ -40,6 +40,12 @@ def explain(options: Explain) -> None:
     elif not options.quiet:
         name = clean_name(explanation.name)
         print_line(f"{clean_name(str(image))}: {name}, {explanation.decision}")
+        if explanation.voters:
+            names = ", ".join(
+                f"{clean_name(voter)} ({format_percent(share)})"
+                for voter, share in explanation.voters
+            )
+            print_line(f"similar training photographs with this tag: {names}")
         print_line(f"picture written to {clean_name(str(picture))}")
 
 
@@ -96,4 +102,6 @@ def explanation_to_dict(image: Path, picture: Path, explanation: Explanation) ->
             {"y": y, "x": x, "size": size, "share": share} for (y, x), size, share in patches
         ],
         "topics": explanation.topic_share_H.tolist(),
+        "features": explanation.feature_share,
+        "voters": [{"file": name, "share": share} for name, share in explanation.voters],
     }

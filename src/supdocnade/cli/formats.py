@@ -171,12 +171,10 @@ def resolve_features(features: str) -> str:
     return choose_features() if features == "auto" else features
 
 
-def describe_features(features: str, n_sift_words: int | None) -> str:
-    """Return a line that names the features of a model, given its settings."""
+def describe_features(features: str) -> str:
+    """Return a line that names the features of a model."""
     if features != "sift":
-        return (
-            f"features: the pretrained network {features}{'' if n_sift_words == 0 else ' and SIFT'}"
-        )
+        return f"features: the pretrained network {features}"
     hint = ""
     if choose_features() == "sift":
         hint = f"; {install_command('deep')} adds a network, which is more accurate"

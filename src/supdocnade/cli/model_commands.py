@@ -349,7 +349,7 @@ class Card(Quiet):
         metavar="FOLDER",
     )
     strip: bool = option(
-        False, "Leave thumbnails, patches, names and tags of the training photographs out of it."
+        False, "Leave thumbnails, patches and names of the training photographs out of it."
     )
     force: bool = option(False, FORCE)
     name: str | None = option(

@@ -45,7 +45,7 @@ from supdocnade.scene.settings import SceneSettings
 from supdocnade.training.distributed import training_processes
 from supdocnade.unfinished import PartialFolder
 
-WORD_OPTIONS = ("features", "n_words", "n_sift_words")
+WORD_OPTIONS = ("features", "n_words")
 """Settings of visual words, which must not be given with --add or a corpus."""
 
 CHECKPOINT, WORDS = "checkpoint", "words"
@@ -96,7 +96,7 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
             if words_of is None:
                 if settings["features"] not in ("sift", *list_networks()):
                     find_network(settings["features"])  # Raises.
-                line = describe_features(settings["features"], settings.get("n_sift_words"))
+                line = describe_features(settings["features"])
             print_message(line)
             for note in (*describe_records(records, extends=extends), *notes):
                 print_message(f"note: {note}")
@@ -378,7 +378,6 @@ def model_to_dict(model: SceneModel, output: Path, seconds: dict[str, float]) ->
         "data": fitted.data,
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
         "rare_tags": _rare_tags(model),
-        "n_epochs": fitted.choices.n_epochs,
         "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
         "seconds": {stage: round(value, 2) for stage, value in seconds.items()},
     }

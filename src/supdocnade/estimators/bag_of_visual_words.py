@@ -38,7 +38,7 @@ class SkippedImagesWarning(UserWarning):
 class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # type: ignore[misc]
     """Bag of visual words.
 
-    Patches on a regular grid are described by dense SIFT, a pretrained network or both. Visual
+    Patches on a regular grid are described by dense SIFT or a pretrained network. Visual
     words are the centres of k-means on a sample of the descriptors. Words are counted per region of
     the image: of K words in all, column r · K + w counts visual word w in region r.
 
@@ -46,7 +46,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     ----------
     encoder_ : ImageEncoder
     n_features_out_ : int
-        Number of visual words, with the SIFT words beside others, times the number of regions.
+        Number of visual words times the number of regions.
 
     Examples
     --------
@@ -158,8 +158,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 
         Parameters
         ----------
-        word : number of a visual word, regardless of the region; SIFT words beside those of a
-            network come last.
+        word : number of a visual word, regardless of the region.
 
         Returns
         -------

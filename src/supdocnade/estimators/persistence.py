@@ -168,7 +168,7 @@ class VisualWords:
                 "hold."
             )
         values = {each.name: getattr(settings, each.name) for each in fields(settings)}
-        values |= {**encoder.count_learned(), "upscale": bool(settings.upscale)}
+        values |= {"n_words": encoder.n_words, "upscale": bool(settings.upscale)}
         with save_errors(WORDS):
             kept = plain(plain_settings(values), "settings")
             return cls(settings=kept, encoder=encoder, examples=examples)
@@ -265,7 +265,7 @@ def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
 def _check_encoder(settings: VisualWordSettings, encoder: ImageEncoder) -> None:
     """Raise `InvalidArgument` unless these settings could have made the encoder."""
     expected, regions = settings.check()
-    found, sift = encoder.describer, encoder.sift_encoder
+    found = encoder.describer
     centres_KD = encoder.codebook.centres_KD
     if isinstance(found, NetworkDescriber):
         same, width = settings.features == found.name, centres_KD.shape[1]
@@ -273,14 +273,7 @@ def _check_encoder(settings: VisualWordSettings, encoder: ImageEncoder) -> None:
         if projection is not None:
             check_shape("centres", (width,), projection.components_DP.shape[1:])
     else:
-        same, width = settings.features == "sift" and sift is None, SIZE
-        same &= _is_same_sift(found, expected)
-    same &= settings.n_sift_words == encoder.count_learned()["n_sift_words"]
-    if sift is not None:
-        same &= _is_same_sift(sift.describer, expected) and sift.sift_encoder is None
-        same &= (sift.n_nearest, sift.mirror, sift.regions) == (1, False, regions)
-        shape = settings.n_sift_words, SIZE
-        check_shape("sift_centres", sift.codebook.centres_KD.shape, shape)
+        same, width = settings.features == "sift" and _is_same_sift(found, expected), SIZE
     same &= encoder.mirror == settings.mirror
     if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")

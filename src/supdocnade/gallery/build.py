@@ -259,10 +259,10 @@ def _add_photographs(
         words, pictures = zip(*block.values(), strict=True)
         keys = list(block)
         block.clear()
-        topics_NH = fitted.topics_of(words)
-        proba_NP = np.hstack([fitted.class_proba(topics_NH), fitted.tag_proba(topics_NH)])
+        photographs = fitted.compare(words)
+        proba_NP = np.hstack([fitted.class_proba(photographs), fitted.tag_proba(photographs)])
         stamps = [listed[key][1] for key in keys]
-        writer.add(keys, stamps, pictures, topics_NH, proba_NP.astype(np.float32))
+        writer.add(keys, stamps, pictures, photographs.topics_BH, proba_NP.astype(np.float32))
 
     sources = [listed[key][0] for key in todo]
     results = map_images(

@@ -64,9 +64,7 @@ def topic_words(fitted: "FittedScene") -> list[list[int]]:
 
 def _topics(fitted: "FittedScene") -> Floats:
     """Return the topics of the training photographs, (photographs, topics)."""
-    training_set = fitted.training_set
-    hidden_NH = fitted.compute_topics(training_set.counts, training_set.features_BF)
-    return fitted.rotation.rotate(hidden_NH)
+    return fitted.rotation.rotate(fitted.topics_BH)
 
 
 def class_topics(fitted: "FittedScene") -> list[list[int]]:

@@ -31,6 +31,7 @@ from supdocnade.metrics import (
 from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.prediction import PREDICTING, FittedScene
+from supdocnade.scene.references import Compared
 from supdocnade.scene.tag_heads import present_tags
 from supdocnade.visual_words.encode import encode_images
 from supdocnade.visual_words.to_corpus import read_features
@@ -68,6 +69,15 @@ class Evaluation:
     """F-measure of the five best tags, as in the paper; tags unknown to the model are missed."""
     f_measure_of_given: float | None = None
     """F-measure of the tags whose probability is at least the threshold."""
+    tag_precision: float | None = None
+    """Mean precision of the five best tags over the tags that a photograph has, tag by tag."""
+    tag_recall: float | None = None
+    """Their mean recall."""
+    tag_f1: float | None = None
+    """The harmonic mean of both."""
+    n_tags_found: int = 0
+    """Number of tags with a recall above 0, of `n_tags_present` that a photograph has."""
+    n_tags_present: int = 0
     tag_calibration_error: float | None = None
     confusion: Confusion = field(default_factory=dict)
     """Number of photographs by true and predicted class."""
@@ -100,8 +110,8 @@ def evaluate_photographs(
                 for record, words in read
             ]
             keys = [words.key for _, words in read]
-            topics_BH = fitted.topics_of([words for _, words in read])
-            add_sums(sums, _count(fitted, labels, tags, keys, topics_BH))
+            photographs = fitted.compare([words for _, words in read])
+            add_sums(sums, _count(fitted, labels, tags, keys, photographs))
     return _make_evaluation(fitted, sums, skipped)
 
 
@@ -121,8 +131,8 @@ def evaluate_corpus(
     for found, features_BF in zip(corpus.records(), features, strict=True):
         n_images = len(found.names)
         counts = corpus.counts(slice(done, done + n_images))
-        topics_BH = fitted.compute_topics(counts, features_BF)
-        add_sums(sums, _count(fitted, found.labels, found.tags, found.keys, topics_BH))
+        photographs = fitted.compare_counts(counts, features_BF)
+        add_sums(sums, _count(fitted, found.labels, found.tags, found.keys, photographs))
         done += n_images
         options.progress(PREDICTING, done, len(corpus))
     return _make_evaluation(fitted, sums)
@@ -148,14 +158,14 @@ def _count(
     labels: Sequence[str | None],
     tags: Sequence[Tags],
     keys: Sequence[str | None],
-    topics_BH: NDArray[np.float32],
+    photographs: Compared,
 ) -> Sums:
-    """Predict photographs from their topics; return sums over them."""
-    proba_BC = fitted.class_proba(topics_BH)
-    scores_BA = fitted.tag_scores(topics_BH, proba_BC)
+    """Predict photographs; return sums over them."""
+    proba_BC = fitted.class_proba(photographs)
+    scores_BA = fitted.tag_scores(photographs)
     return {
-        "n_images": len(topics_BH),
-        "n_unfamiliar": int(fitted.is_unfamiliar(topics_BH).sum()),
+        "n_images": len(photographs),
+        "n_unfamiliar": int(fitted.is_unfamiliar(photographs.topics_BH).sum()),
         "n_trained": sum(key in fitted.training_keys for key in keys),
         **_class_sums(fitted, labels, proba_BC),
         **_tag_sums(fitted, tags, scores_BA),

@@ -62,6 +62,11 @@ MAX_RATIO = 50
 FIGURES = (
     "f_measure",
     "f_measure_of_given",
+    "tag_f1",
+    "tag_precision",
+    "tag_recall",
+    "n_tags_found",
+    "n_tags_present",
     "n_tagged",
     "class_calibration_error",
     "tag_calibration_error",
@@ -246,10 +251,11 @@ def _settings(fitted: FittedScene, random_state: int | None) -> list[tuple[str, 
 
 def _choices(fitted: FittedScene) -> list[tuple[str, str]]:
     choices = asdict(fitted.choices)
-    tags = choices.pop("tags") or {}
+    svm, tags = choices.pop("svm"), choices.pop("tags") or {}
     tags.pop("precise_thresholds", None)  # One per tag, which `supdocnade info` lists.
-    choices |= choices.pop("classifier_settings")
-    values = {**choices, **{f"tags.{name}": value for name, value in tags.items()}}
+    values = choices | {f"tags.{name}": value for name, value in tags.items()}
+    if fitted.class_head is not None:
+        values |= {f"svm.{name}": value for name, value in svm.items()}
     return [(name, _value(value)) for name, value in values.items()]
 
 

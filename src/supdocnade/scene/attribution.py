@@ -1,27 +1,29 @@
 """Attribution: the share of every patch of a photograph in the score of a class or a tag.
 
-The share of a word is its integrated gradient along a(t) = c + t (G f + Σ_k x_k W[v_k]), from the
-empty document (t = 0) to the whole one (t = 1). The features f of the whole photograph, which only
-networks give, are the mean of the features of its patches, so their share is divided among the
-patches, too; if they come from a class token instead, they have one share together. Shares add up
-to score(document) - score(empty document).
+The share of a word is its integrated gradient along a(t) = c + t (G f + Σ_k x_k W[v_k]) and t f,
+from a photograph without words and with average features (t = 0) to the whole one (t = 1). The
+features f, which only networks give, are the mean of the features of patches, so their share is
+divided among the patches of every map; if they come from a class token instead, they have one share
+together. Shares add up to score(photograph) - score(photograph at t = 0).
 The path is integrated numerically between the kinks of ReLU units, where the score is smooth.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_softmax, logsumexp, softmax
+from scipy import sparse
+from scipy.special import expit
 
 from supdocnade.checks import check_known
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.images.reading import image_errors
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.scene.heads import ClassHead, Score
-from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
+from supdocnade.scene.heads import Score
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_compared
+from supdocnade.scene.references import Compared
 from supdocnade.text import format_percent
 from supdocnade.visual_words.describer import NetworkDescriber
 from supdocnade.visual_words.encoder import EncodedImage, count_words
@@ -30,6 +32,9 @@ Floats = NDArray[np.float64]
 
 MIN_INTERVALS = 32
 """Intervals of the integral before those that the kinks of ReLU units add."""
+
+N_VOTERS, MIN_VOTE = 5, 0.01
+"""Photographs that are named for a tag, and their smallest share of all votes."""
 
 NODES, WEIGHTS = (
     0.5 * np.polynomial.legendre.leggauss(3)[0] + 0.5,
@@ -43,7 +48,7 @@ class Explanation:
     """Attribution of one class or tag to the patches of a photograph.
 
     The shares of all patches and `global_share` add up to `whole - empty`, and so do the shares of
-    all topics.
+    all topics and `feature_share`.
     """
 
     kind: str
@@ -56,9 +61,8 @@ class Explanation:
     decision: str
     """The probability and the decision in words, such as "4 %: not given, a tag needs 29 %"."""
     score: str
-    """The score explained: the SVM's decision value, the softmax's logit, or the score of a tag:
-    log p(tag), or its log odds with logistic outputs, optionally with the class term
-    log p(tag | classes), the log of Σ p(class) · share of the tag among the tags of that class."""
+    """The score explained: the decision value of the SVM, or log p(tag), or the log odds of a tag
+    with logistic outputs. Votes for a tag are not part of it: see `voters`."""
     share_S: Floats
     """(patches,) positive if the patch supports the class or tag."""
     centres_S2: NDArray[np.float32]
@@ -68,12 +72,30 @@ class Explanation:
     """Height and width of the photograph as it was read."""
     topic_share_H: Floats
     """(topics,)."""
+    feature_share: float
+    """Share of the features that the classifier takes directly, beside the topics."""
     empty: float
-    """The score of a photograph without patches."""
+    """The score of a photograph without words and with average features."""
     whole: float
     """The score of the photograph."""
     global_share: float = 0.0
     """Share of the features of the whole photograph, unless it is divided among the patches."""
+    voters: tuple[tuple[str, float], ...] = ()
+    """Names of the training photographs that vote most for a tag, with their shares of votes."""
+
+
+class Attribution(NamedTuple):
+    """The score of a photograph, divided among its words and features, and among its topics."""
+
+    share_V: Floats
+    """(words,)."""
+    slope_F: Floats
+    """(features,) factors of the features in their share."""
+    topic_share_H: Floats
+    feature_share: float
+    """Share of the features beside the topics."""
+    empty: float
+    whole: float
 
 
 def explain_image(
@@ -100,39 +122,16 @@ def explain_image(
         encoded = fitted.encoder.encode(image, name, device)
     raw = count_words([encoded.ids], fitted.encoder.n_features)
     counts = fitted.damp(raw)
-    hidden_BH = fitted.topics_of([encoded.words])
+    photographs = fitted.compare([encoded.words])
     if tag is None:
-        kind, chosen = "label", _choose_class_score(fitted, hidden_BH, label)
+        kind, chosen = "label", _choose_class_score(fitted, photographs, label)
     else:
         kind, chosen = "tag", _choose_tag_score(fitted, tag)
     explained, description, score = chosen
     words_V, amount_V = counts.indices.astype(np.int64), counts.data.astype(np.float64)
-    features_F = encoded.features_F
-    share_V, slope_F, topic_share_H, empty, whole = attribute_score(
-        fitted.network, words_V, amount_V, score, features_F
-    )
-    # The share of a word is divided among the patches with that word.
-    share_K = np.zeros(fitted.encoder.n_features)
-    count_K = np.ones_like(share_K)
-    share_K[words_V] = share_V
-    count_K[raw.indices] = raw.data
-    share_N = (share_K / count_K)[encoded.ids]
-    share_S: Floats = np.zeros(len(encoded.words_SM))
-    np.add.at(share_S, encoded.patch_of_id, share_N)
-    global_share = 0.0
-    if features_F is not None:
-        describer = fitted.encoder.describer
-        assert isinstance(describer, NetworkDescriber)
-        parts_SF = describer.divide_features(describer.read(image, name), device)
-        if parts_SF is None:
-            global_share = float(features_F @ slope_F)
-        else:
-            # The patches of SIFT words come after those of the network.
-            share_S[: len(parts_SF)] += parts_SF @ slope_F / len(parts_SF)
-    centres_S2, patch_size_S = encoded.centres_S2, encoded.patch_size_S
-    if fitted.encoder.mirror:
-        share_S, centres_S2, patch_size_S = _add_mirrored(encoded, share_S)
-    (prediction,) = predict_topics(fitted, [name], hidden_BH)
+    found = attribute_score(fitted.network, words_V, amount_V, score, encoded.features_F)
+    patches = _divide_among_patches(fitted, image, name, device, encoded, raw, found)
+    (prediction,) = predict_compared(fitted, [name], photographs)
     probability, given, decision = _describe_decision(
         prediction, kind, explained, fitted.tag_threshold
     )
@@ -143,14 +142,78 @@ def explain_image(
         given=given,
         decision=decision,
         score=description,
-        share_S=share_S,
-        centres_S2=centres_S2,
-        patch_size_S=patch_size_S,
         size=encoded.size,
-        topic_share_H=topic_share_H,
-        empty=empty,
-        whole=whole,
-        global_share=global_share,
+        topic_share_H=found.topic_share_H,
+        feature_share=found.feature_share,
+        empty=found.empty,
+        whole=found.whole,
+        **patches,
+        voters=() if kind == "label" else _find_voters(fitted, photographs, explained),
+    )
+
+
+def _divide_among_patches(
+    fitted: FittedScene,
+    image: Any,
+    name: str,
+    device: str,
+    encoded: EncodedImage,
+    raw: sparse.csr_array,
+    found: Attribution,
+) -> dict[str, Any]:
+    """Return the fields of an `Explanation` about patches.
+
+    Parameters
+    ----------
+    raw : counts of the words of the photograph.
+    """
+    # The share of a word is divided among the patches with that word.
+    share_K = np.zeros(fitted.encoder.n_features)
+    count_K = np.ones_like(share_K)
+    share_K[fitted.damp(raw).indices] = found.share_V
+    count_K[raw.indices] = raw.data
+    share_N = (share_K / count_K)[encoded.ids]
+    share_S: Floats = np.zeros(len(encoded.words_SM))
+    np.add.at(share_S, encoded.patch_of_id, share_N)
+    centres_S2, patch_size_S, global_share = encoded.centres_S2, encoded.patch_size_S, 0.0
+    if encoded.features_F is not None:
+        describer = fitted.encoder.describer
+        assert isinstance(describer, NetworkDescriber)
+        parts = describer.divide_features(describer.read(image, name), device)
+        if parts is None:
+            global_share = float(encoded.features_F @ found.slope_F)
+        else:
+            slopes = np.split(found.slope_F, np.cumsum(fitted.encoder.map_width)[:-1])
+            shares = [
+                each.values_SD @ slope_D / len(each.values_SD)
+                for each, slope_D in zip(parts, slopes, strict=True)
+            ]
+            shares[0] += share_S  # The words are those of the patches of the first map.
+            share_S = np.concatenate(shares)
+            centres_S2 = np.concatenate([each.centres_S2 for each in parts])
+            patch_size_S = np.concatenate([each.patch_size_S for each in parts])
+    if fitted.encoder.mirror:
+        share_S, centres_S2, patch_size_S = _add_mirrored(encoded, share_S)
+    return {
+        "share_S": share_S,
+        "centres_S2": centres_S2,
+        "patch_size_S": patch_size_S,
+        "global_share": global_share,
+    }
+
+
+def _find_voters(
+    fitted: FittedScene, photographs: Compared, tag: str
+) -> tuple[tuple[str, float], ...]:
+    """Return the photographs that vote most for a tag, with their shares of all votes."""
+    if fitted.votes is None:
+        return ()
+    found = fitted.votes.voters(photographs.distance_BN[0], fitted.tag_names.index(tag))
+    names = fitted.training_set.photographs.names
+    return tuple(
+        (names[fitted.reference_rows[row]], share)
+        for row, share in found[:N_VOTERS]
+        if share >= MIN_VOTE
     )
 
 
@@ -195,99 +258,84 @@ def attribute_score(
     amount_V: Floats,
     score: Score,
     features_F: NDArray[np.float32] | None = None,
-) -> tuple[Floats, Floats, Floats, float, float]:
-    """Divide the score of a document among its words and features, and among its topics.
+) -> Attribution:
+    """Divide the score of a photograph.
 
     Parameters
     ----------
-    words_V : the different words of the document.
+    words_V : the different words of the photograph.
     amount_V : how often each of them counts.
-    features_F : global features of the document.
-
-    Returns
-    -------
-    The shares of the words, (V,), the factors of the features in their share, (F,), the shares of
-    the topics, (H,), the score of an empty document and that of the document.
+    features_F : features of the whole photograph.
     """
     W_VH = network["word_embedding"][words_V].astype(np.float64)
     bias_H = network["hidden_bias"].astype(np.float64)
     activation = str(network.config.activation)
-    total_H, G_HF = amount_V @ W_VH, np.empty((len(bias_H), 0))
+    total_H, G_HF, f_F = amount_V @ W_VH, np.empty((len(bias_H), 0)), np.empty(0)
     if features_F is not None:
-        G_HF = network["global_weight"].astype(np.float64)
-        total_H = total_H + G_HF @ features_F
-    slope_H = _mean_slope(score, bias_H, total_H, activation)
-    empty, whole = score.value(_activate(np.stack([bias_H, bias_H + total_H]), activation)).tolist()
-    return amount_V * (W_VH @ slope_H), slope_H @ G_HF, total_H * slope_H, empty, whole
+        G_HF, f_F = network["global_weight"].astype(np.float64), features_F.astype(np.float64)
+        total_H = total_H + G_HF @ f_F
+    t_Q, width_Q = _divide_path(bias_H, total_H, activation)
+    ends = np.array([0.0, 1.0])
+
+    def vectors(a_QH: Floats, t_Q: Floats) -> Floats:
+        return np.hstack([_activate(a_QH, activation), np.outer(t_Q, f_F)])
+
+    a_QH = bias_H + np.outer(t_Q, total_H)
+    slope_QX = score.gradient(vectors(a_QH, t_Q))
+    slope_H = width_Q @ (slope_QX[:, : len(bias_H)] * _derivative(a_QH, activation))
+    direct_F = width_Q @ slope_QX[:, len(bias_H) :]
+    empty, whole = score.value(vectors(bias_H + np.outer(ends, total_H), ends)).tolist()
+    return Attribution(
+        share_V=amount_V * (W_VH @ slope_H),
+        slope_F=slope_H @ G_HF + direct_F,
+        topic_share_H=total_H * slope_H,
+        feature_share=float(direct_F @ f_F),
+        empty=empty,
+        whole=whole,
+    )
 
 
-def _mean_slope(score: Score, bias_H: Floats, total_H: Floats, activation: str) -> Floats:
-    """Return the mean of d score / d a along the path, (H,)."""
+def _divide_path(bias_H: Floats, total_H: Floats, activation: str) -> tuple[Floats, Floats]:
+    """Return the nodes of the integral along the path, and their weights, (Q,)."""
     edges = np.linspace(0.0, 1.0, MIN_INTERVALS + 1)
     if activation == "relu":
         with np.errstate(divide="ignore", invalid="ignore"):
             kinks = -bias_H / total_H
         edges = np.concatenate([edges, kinks[(kinks > 0) & (kinks < 1)]])
     edges = np.unique(edges)
-    width_Q = np.outer(np.diff(edges), WEIGHTS).ravel()
     t_Q = (edges[:-1, None] + np.outer(np.diff(edges), NODES)).ravel()
-    a_QH = bias_H + t_Q[:, None] * total_H
-    slope_QH = score.gradient(_activate(a_QH, activation)) * _derivative(a_QH, activation)
-    mean: Floats = width_Q @ slope_QH
-    return mean
+    return t_Q, np.outer(np.diff(edges), WEIGHTS).ravel()
 
 
 def _choose_class_score(
-    fitted: FittedScene, hidden_BH: NDArray[np.float32], label: str | None
+    fitted: FittedScene, photographs: Compared, label: str | None
 ) -> tuple[str, str, Score]:
     """Return the class to explain, a description of its score, and the score."""
     head = fitted.class_head
     if head is None:
-        raise InvalidArgument("this model knows no classes; give a tag to explain.")
+        n_classes = "one class" if fitted.classes else "no classes"
+        raise InvalidArgument(f"this model knows {n_classes}; give a tag to explain.")
     if label is None:
-        label = fitted.classes[int(head.scores(hidden_BH)[0].argmax())]
+        label = fitted.classes[int(head.scores(photographs)[0].argmax())]
     check_known("label", label, fitted.classes)
-    return label, head.explained, head.explain(fitted.classes.index(label))
+    score = head.explain(fitted.classes.index(label), photographs.references)
+    return label, head.explained, score
 
 
 def _choose_tag_score(fitted: FittedScene, tag: str) -> tuple[str, str, Score]:
     """Return the tag to explain, a description of its score, and the score."""
     name = normalize_tag(tag)
     check_known("tag", name, fitted.tag_names)
-    number = fitted.tag_names.index(name)
-    description, score = fitted.tag_head.describe(name), fitted.tag_head.explain(number)
-    if fitted.class_head is not None and fitted.class_tag_share_CA is not None:
-        weight = fitted.choices.class_tag_weight
-        share_C = fitted.class_tag_share_CA[:, number]
-        term = class_term_score(fitted.class_head, fitted.choices.temperature, share_C)
-        score = score.add(term, weight)
-        factor = "" if weight == 1 else f"{weight:g} "
-        description += f" + {factor}log p({name} | classes)"
-    return name, description, score
+    of_topics = fitted.tag_head.explain(fitted.tag_names.index(name))
+    n_topics = fitted.network.config.n_topics
 
+    def gradient(vector_QX: Floats) -> Floats:
+        slope_QX = np.zeros_like(vector_QX)
+        slope_QX[:, :n_topics] = of_topics.gradient(vector_QX[:, :n_topics])
+        return slope_QX
 
-def class_term_score(head: ClassHead, temperature: float, share_C: Floats) -> Score:
-    """Return log Σ_c p(c | document) share_c, the class term of a tag.
-
-    Parameters
-    ----------
-    temperature : of p, the softmax of the class scores.
-    share_C : share of the tag among the tags of every class.
-    """
-    log_share_C = np.log(share_C)
-
-    def value(hidden_QH: Floats) -> Floats:
-        log_p_QC = log_softmax(head.scores(hidden_QH) / temperature, axis=1)
-        values: Floats = logsumexp(log_p_QC + log_share_C, axis=1)
-        return values
-
-    def gradient(hidden_QH: Floats) -> Floats:
-        # d/df of log Σ p share = log Σ exp(f / T) share - log Σ exp(f / T), with class scores f.
-        scaled_QC = head.scores(hidden_QH) / temperature
-        slope_QC = softmax(scaled_QC + log_share_C, axis=1) - softmax(scaled_QC, axis=1)
-        return head.gradient(hidden_QH, slope_QC / temperature)
-
-    return Score(value, gradient)
+    score = Score(lambda vector_QX: of_topics.value(vector_QX[:, :n_topics]), gradient)
+    return name, fitted.tag_head.describe(name), score
 
 
 def _activate(a: Floats, activation: str) -> Floats:

@@ -1,6 +1,5 @@
 """Values chosen on held-out photographs: calibration of scores to probabilities, and thresholds."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,23 +92,31 @@ class TagCalibration:
         return probability
 
 
+@dataclass(frozen=True)
+class SVMSettings:
+    """Settings of the classifier."""
+
+    gamma: float = stored(0.5, above=0)
+    """Of the kernel exp(-gamma · squared distance)."""
+    penalty: float = stored(0.1, above=0)
+    """Weight of the squared norm of a machine; 1 / (2 C) in other notations."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choices:
     """Values chosen on held-out photographs."""
 
-    n_epochs: int = stored(least=1)
-    """Passes over all photographs."""
-    classifier: str | None = None
-    """Name of the classifier; None without classes."""
-    classifier_settings: Mapping[str, float] = stored(default_factory=dict, above=0)
-    """Settings of its `fit`."""
+    svm: SVMSettings = SVMSettings()
+    """Settings of the classifier."""
     temperature: float = stored(1.0, above=0)
     unsure_below: float = stored(0.0, least=0, most=1)
     """Labels with a smaller probability were wrong more often than right."""
     unfamiliar_above: float | None = None
     """Novelty that 5 % of the held-out photographs exceed; None if too few were held out."""
-    class_tag_weight: float = stored(0.0, least=0)
-    """α, the weight of the class term of tags; 0 is the paper's ranking."""
+    vote_spread: float = stored(0.1, above=0)
+    """Of `TagVotes`."""
+    vote_weight: float = stored(0.0, least=0, most=1)
+    """Weight of the votes for tags; 0 is the paper's ranking."""
     tags: TagCalibration | None = None
 
 

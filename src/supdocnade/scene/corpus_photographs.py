@@ -35,11 +35,8 @@ from supdocnade.visual_words.to_corpus import WORDS as WORDS_FILE
 from supdocnade.visual_words.to_corpus import read_features
 
 MAX_HELD_OUT, MAX_SAMPLE = 10_000, 10_000
-"""Photographs that are held out, and others that stay in memory and in the model. An SVM is trained
-on them."""
-
-MAX_EXACT_SVM = 4000
-"""Labelled photographs in memory with an exact SVM, 0.4 GB; the kernel of more is approximated."""
+"""Photographs that are held out, and others that stay in memory and in the model, which the
+classifier learns from."""
 
 
 def load_corpus_words(corpus: Corpus) -> VisualWords:

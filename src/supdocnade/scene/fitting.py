@@ -3,16 +3,16 @@
 1. All photographs are read, to find near-duplicates and those that cannot be read (`inspection`),
    and a share of them is held out (`inspection.hold_out`).
 2. Visual words are learned from the others, and all photographs are encoded.
-3. A topic model and classifiers are fitted on the other photographs. The number of epochs, the
-   classifier and its settings, the temperature, the ranking of tags and their threshold are chosen
-   on the held-out photographs (`selection`).
+3. A topic model and a classifier are fitted on the other photographs. The settings of the
+   classifier, the temperature, the weight of votes for tags and their threshold are chosen on the
+   held-out photographs (`selection`).
 4. Everything is fitted again on all photographs with these choices. The reported metrics are those
    of step 3.
 5. Thumbnails of some photographs are stored (`thumbnails`).
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,11 @@ from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays, topic_features
-from supdocnade.model.network import DocNADENetwork
 from supdocnade.runs import EpochCallback, RunOptions
 from supdocnade.scene.calibration import Choices, HeldOut
-from supdocnade.scene.class_heads import CLASS_HEADS, allowed_heads
-from supdocnade.scene.corpus_photographs import MAX_EXACT_SVM, read_corpus
+from supdocnade.scene.class_heads import RBFSVM
+from supdocnade.scene.corpus_photographs import read_corpus
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.heads import ClassHead
 from supdocnade.scene.inspection import (
     describe_class_conflicts,
     find_class_conflicts,
@@ -41,11 +39,11 @@ from supdocnade.scene.inspection import (
     inspect_photographs,
 )
 from supdocnade.scene.prediction import FittedScene
+from supdocnade.scene.references import round_topics
 from supdocnade.scene.selection import choose_on_held_out, default_choices
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.scene.tag_heads import photograph_tag_shares, tag_frequency
+from supdocnade.scene.tag_heads import fit_votes, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
-from supdocnade.schema import load, save
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.trainer import train_network
 from supdocnade.visual_words.encode import encode_all
@@ -54,12 +52,6 @@ from supdocnade.visual_words.settings import VisualWordSettings
 
 LEARNING = "learning"
 """Stage in which topics are learned without the held-out photographs."""
-
-EPOCH_SHARES = (0.5, 0.75, 1.0)
-"""Shares of the schedule after which a model is a candidate."""
-
-EPOCH, EPOCH_KIND = "epoch-{}.safetensors", "NetworkArrays"
-"""File of such a model in the folder of the checkpoint, and its kind."""
 
 
 def fit_scene(
@@ -163,20 +155,6 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
-def must_approximate(labels: Sequence[str | None], settings: SceneSettings) -> bool:
-    """Return whether there are too many labelled photographs for a classifier; warn if so."""
-    n_labelled = sum(label is not None for label in labels)
-    heads = allowed_heads(settings.classifier, len({*labels} - {None}))
-    for head in heads:
-        if n_labelled > head.max_exact:
-            warnings.warn(
-                f"the classifier {head.name!r} is approximated, to bound its memory: there are "
-                f"{n_labelled} labelled photographs, more than {head.max_exact}.",
-                stacklevel=3,
-            )
-    return any(n_labelled > head.max_exact for head in heads)
-
-
 def _inspect(
     settings: VisualWordSettings, photographs: Photographs, options: RunOptions
 ) -> NDArray[np.int64]:
@@ -229,84 +207,66 @@ def _fit(
     """
     stored, data, held = training_set, training_set.damp(settings.damping), held_B
     in_memory = data
-    if kept is None:
-        approximate = must_approximate(stored.photographs.labels, settings)
-    else:
+    if kept is not None:
         held, stored = held_B[kept], training_set.load(kept)
         stored = replace(stored, in_words_B=~held)
         in_memory = stored.damp(settings.damping)
-        n_labelled = len(kept) - stored.photographs.labels.count(None)
-        approximate = n_labelled > MAX_EXACT_SVM
     sample = in_memory.take(np.flatnonzero(~held))
     choices, held_out = fit_on_part(
         sample if kept is None else data.take(np.flatnonzero(~held_B)),
         sample,
         in_memory.take(np.flatnonzero(held)),
+        words.encoder.map_width,
         settings,
         seed,
         options,
-        approximate=approximate,
     )
     photographs = data.photographs
     vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
-    network, history = fit_topics(
-        data, vocabulary, settings, seed, options, "learning from all", stop_after=choices.n_epochs
-    )
-    hidden_BH = topic_features(network, in_memory.counts, in_memory.features_BF)
-    classes = tuple(photographs.classes)
-    share_CA = photograph_tag_shares(photographs, classes, vocabulary)
-    return FittedScene(
+    network, history = fit_topics(data, vocabulary, settings, seed, options, "learning from all")
+    topics_BH = round_topics(topic_features(network, in_memory.counts, in_memory.features_BF))
+    fitted = FittedScene(
         settings=settings,
         words=words,
-        rotation=find_shown_topics(hidden_BH),
+        rotation=find_shown_topics(topics_BH),
         network=network,
         history=history,
-        classes=classes,
-        class_head=_fit_class_head(
-            network, hidden_BH, in_memory.photographs, classes, choices, options, approximate
-        ),
+        classes=tuple(photographs.classes),
+        class_head=None,
+        votes=None,
         tag_names=vocabulary.names,
         tag_frequency_A=tag_frequency(photographs, vocabulary),
-        class_tag_share_CA=share_CA if choices.class_tag_weight else None,
         choices=choices,
         held_out=held_out,
         data=training_set.describe(),
         training_set=stored,
+        topics_BH=topics_BH,
     )
+    return _compare_with_training_set(fitted, vocabulary)
 
 
-def _fit_class_head(
-    network: NetworkArrays,
-    hidden_BH: NDArray[np.float32],
-    photographs: Photographs,
-    classes: Sequence[str],
-    choices: Choices,
-    options: RunOptions,
-    approximate: bool,
-) -> ClassHead | None:
-    """Return the chosen classifier, fitted on the topics of photographs; None without classes."""
-    if choices.classifier is None:
-        return None
-    label_B = photographs.label_numbers(classes)
-    known = np.flatnonzero(label_B >= 0)
-    return CLASS_HEADS[choices.classifier].fit(
-        network,
-        hidden_BH[known],
-        label_B[known],
-        choices.classifier_settings,
-        n_jobs=options.n_jobs,
-        approximate=approximate,
-    )
+def _compare_with_training_set(
+    fitted: FittedScene, vocabulary: AnnotationVocabulary
+) -> FittedScene:
+    """Return the model with its classifier and with votes for tags."""
+    choices, references = fitted.choices, fitted.references
+    photographs = fitted.training_set.photographs.take(fitted.reference_rows)
+    head = votes = None
+    label_N = photographs.label_numbers(fitted.classes)
+    if len(fitted.classes) > 1:
+        head = RBFSVM.fit(references, label_N, len(fitted.classes), choices.svm)
+    if choices.vote_weight:
+        votes = fit_votes(photographs, vocabulary, choices.vote_spread, choices.vote_weight)
+    return replace(fitted, class_head=head, votes=votes)
 
 
 def _add_thumbnails(
     fitted: FittedScene, training_set: TrainingSet, options: RunOptions
 ) -> FittedScene:
     """Return the model with thumbnails of some photographs."""
-    hidden_BH = fitted.compute_topics(training_set.counts, training_set.features_BF)
     thumbnails = make_thumbnails(
         training_set.photographs,
-        hidden_BH,
+        fitted.topics_BH,
         fitted.network,
         fitted.rotation,
         fitted.held_out.images,
@@ -319,57 +279,32 @@ def fit_on_part(
     part: TrainingSet,
     sample: TrainingSet,
     held_out: TrainingSet,
+    widths: Sequence[int],
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
-    *,
-    approximate: bool = False,
 ) -> tuple[Choices, HeldOut]:
     """Fit on a part of the photographs, and choose on others by a sample of that part.
 
     Nothing is chosen if no photographs are held out.
+
+    Parameters
+    ----------
+    widths : as for `References.of`.
     """
     if not len(held_out.photographs):
         return default_choices(part, settings), HeldOut()
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
-    networks = _fit_networks(part, vocabulary, settings, seed, options)
+    network, _ = fit_topics(part, vocabulary, settings, seed, options, LEARNING)
     return choose_on_held_out(
-        networks,
+        network,
         sample,
         held_out,
         vocabulary,
         tag_frequency(part.photographs, vocabulary),
-        settings.classifier,
-        options=options,
-        approximate=approximate,
+        widths,
+        options,
     )
-
-
-def _fit_networks(
-    part: TrainingSet,
-    vocabulary: AnnotationVocabulary,
-    settings: SceneSettings,
-    seed: int,
-    options: RunOptions,
-) -> dict[int, NetworkArrays]:
-    """Fit a topic model, and return it after several numbers of epochs."""
-    epochs = sorted({max(round(share * settings.max_epochs), 1) for share in EPOCH_SHARES})
-    networks: dict[int, NetworkArrays] = {}
-    folder = _checkpoint_folder(options, LEARNING)
-
-    def store_parameters(epoch: int, network: DocNADENetwork) -> None:
-        if epoch in epochs:
-            arrays = network.arrays()
-            copies = {name: each.copy() for name, each in arrays.parameters.items()}
-            networks[epoch] = replace(arrays, parameters=copies)
-            if folder is not None:
-                save(folder / EPOCH.format(epoch), EPOCH_KIND, networks[epoch])
-
-    fit_topics(part, vocabulary, settings, seed, options, LEARNING, store=store_parameters)
-    for epoch in epochs:
-        if epoch not in networks and folder is not None:  # Stored before the run was resumed.
-            networks[epoch] = load(folder / EPOCH.format(epoch), EPOCH_KIND, NetworkArrays)
-    return {epoch: networks[epoch] for epoch in epochs}
 
 
 def _checkpoint_folder(options: RunOptions, stage: str) -> Path | None:
@@ -394,17 +329,8 @@ def fit_topics(
     seed: int,
     options: RunOptions,
     stage: str,
-    *,
-    stop_after: int | None = None,
-    store: Callable[[int, DocNADENetwork], None] | None = None,
 ) -> tuple[NetworkArrays, History]:
-    """Return a SupDocNADE network, or a DocNADE network if there are no labels, and its history.
-
-    Parameters
-    ----------
-    stop_after : epochs after which training ends, with the schedule of all `max_epochs`.
-    store : as for `train_network`.
-    """
+    """Return a SupDocNADE network, or a DocNADE network if there are no labels, and its history."""
     output = str(settings.annotation_output)
     documents = data.documents(vocabulary, annotations_are_words=output == "words")
     architecture: dict[str, Any] = {
@@ -418,7 +344,6 @@ def fit_topics(
         "learning_rate": settings.learning_rate,
         "batch_size": settings.batch_of(len(documents)),
         "max_epochs": settings.max_epochs,
-        "stop_after": stop_after,
         "seed": seed,
     }
     config = DocNADEConfig(**architecture)
@@ -430,7 +355,5 @@ def fit_topics(
         checkpoint=_checkpoint_folder(options, stage),
         on_epoch=_name_stage(options.on_epoch, stage),
     )
-    network, history = train_network(
-        documents, config, TrainerConfig(**training), run, stage=stage, store=store
-    )
+    network, history = train_network(documents, config, TrainerConfig(**training), run, stage=stage)
     return network.arrays(), history

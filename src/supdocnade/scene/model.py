@@ -34,6 +34,7 @@ from supdocnade.scene.dataset import expand_folders, read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_scene, fit_scene_corpus
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
+from supdocnade.scene.references import Compared
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.sharing import (
     describe_contents,
@@ -207,7 +208,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         images : as for `predict`.
         """
-        return self._with_classes().class_proba(self.transform(images))
+        return self._with_classes().class_proba(self._compare(images))
 
     def transform(self, images: Any) -> NDArray[np.float32]:
         """Return the topic features of photographs, (photographs, topics).
@@ -216,9 +217,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         images : as for `predict`.
         """
-        fitted = self._fitted()
-        encoded = encode_all(fitted.encoder, check_images(expand_folders(images)), self._options())
-        return fitted.compute_topics(encoded.counts, encoded.global_features)
+        topics: NDArray[np.float32] = self._compare(images).topics_BH
+        return topics
 
     def annotate(self, images: Any, top: int | None = 5) -> list[tuple[str, ...]]:
         """Return the tags of photographs, the best first.
@@ -304,7 +304,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Parameters
         ----------
         repo_id : "owner/model"; it is created if it does not exist.
-        strip : leave out pictures, names and tags of the training photographs.
+        strip : leave out pictures and names of the training photographs, and tags that the model
+            does not need.
         licence : of the model, for its card.
         private, token, commit_message : as for the `push_to_hub` of `huggingface_hub`.
 
@@ -333,10 +334,16 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         name = os.fspath(pretrained_model_name_or_path)
         return cls.load(name if os.path.isdir(name) else download(name, **options))
 
+    def _compare(self, images: Any) -> Compared:
+        """Return photographs beside those of the training set."""
+        fitted = self._fitted()
+        encoded = encode_all(fitted.encoder, check_images(expand_folders(images)), self._options())
+        return fitted.compare_counts(encoded.counts, encoded.global_features)
+
     def _with_words(self, words: VisualWords) -> SceneSettings:
         """Return the settings with the settings of these visual words."""
         of_words = {name: getattr(words.fit_settings, name) for name in WORD_SETTINGS}
-        return replace(self, **of_words | words.encoder.count_learned())
+        return replace(self, **of_words | {"n_words": words.encoder.n_words})
 
     def _plain_seed(self) -> int | None:
         """Return the seed if it is a number, which a file can hold."""

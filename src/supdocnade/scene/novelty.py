@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.scene.class_heads import fit_scaler
+from supdocnade.scene.references import fit_scaler
 from supdocnade.threads import one_blas_thread
 
 Floats = NDArray[np.float64]

@@ -21,11 +21,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.scene.class_heads import allowed_heads
+from supdocnade.scene.class_heads import RBFSVM
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.schema import load, save, stored
@@ -56,16 +54,14 @@ class StoredScene:
             ("features", config.n_global_features, encoder.n_image_features),
             ("rotation", scene.rotation.axes_HR.shape[:1], (config.n_topics,)),
             ("tag frequencies", scene.tag_frequency_A.shape, (n_tags,)),
-            ("tag shares", scene.class_tag_share_CA is None, not scene.choices.class_tag_weight),
+            ("classifier", scene.class_head is None, n_classes < 2),
             ("calibration of tags", scene.choices.tags is None, not scene.tag_names),
             ("digests", len(scene.training_set.photographs.keys or ()), n_photographs),
         ):
             if found != expected:
                 raise InvalidArgument(f"its {what} must be {expected}, got {found}")
-        if scene.class_tag_share_CA is not None:
-            check_shape("tag shares", scene.class_tag_share_CA.shape, (n_classes, n_tags))
         _check_training_set(scene)
-        _check_class_head(scene)
+        _check_heads(scene)
         _check_data(scene)
         if not {*scene.thumbnails.topics} <= {*range(len(scene.rotation.inverse_RH))}:
             raise InvalidArgument("its thumbnails must show topics that it has")
@@ -74,6 +70,8 @@ class StoredScene:
 def _check_training_set(scene: FittedScene) -> None:
     training_set, encoder = scene.training_set, scene.encoder
     check_shape("counts", training_set.counts.shape[1:], (encoder.n_features,))
+    n_photographs, n_topics = len(training_set.photographs), scene.network.config.n_topics
+    check_shape("topics", scene.topics_BH.shape, (n_photographs, n_topics))
     features_BF = training_set.features_BF
     if (features_BF is None) != (not encoder.n_image_features):
         raise InvalidArgument("its photographs must have the features that its encoder makes")
@@ -81,16 +79,18 @@ def _check_training_set(scene: FittedScene) -> None:
         check_shape("features", features_BF.shape[1:], (encoder.n_image_features,))
 
 
-def _check_class_head(scene: FittedScene) -> None:
-    """Raise `InvalidArgument` unless the classifier fits to settings, topics and classes."""
-    n_classes, head = len(scene.classes), scene.class_head
-    allowed = [each.name for each in allowed_heads(scene.settings.classifier, n_classes)]
-    found = None if head is None else head.name
-    if found != scene.choices.classifier or (found not in allowed if allowed else found):
-        raise InvalidArgument(f"its classifier must be among {allowed}, got {found}")
-    if head is not None:
-        score_BC = head.scores(np.zeros((1, scene.network.config.n_topics), np.float32))
-        check_shape("scores of classes", score_BC.shape, (1, n_classes))
+def _check_heads(scene: FittedScene) -> None:
+    """Raise `InvalidArgument` unless classifier and votes fit to the references."""
+    n_references = len(scene.reference_rows)
+    head, votes = scene.class_head, scene.votes
+    if isinstance(head, RBFSVM):
+        shape = len(scene.classes), n_references
+        check_shape("coefficients", head.coefficient_CN.shape, shape)
+        check_shape("intercepts", head.intercept_C.shape, shape[:1])
+    if votes is not None:
+        check_shape("votes", votes.has_TA.shape, (len(votes.row_T), len(scene.tag_names)))
+        if not len(votes.row_T) or votes.row_T.max() >= n_references:
+            raise InvalidArgument("its votes must be those of its photographs")
 
 
 def _check_data(scene: FittedScene) -> None:

@@ -27,9 +27,10 @@ from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import TAG_PRECISION, Choices, HeldOut
 from supdocnade.scene.dataset import TrainingSet
 from supdocnade.scene.heads import ClassHead, TagHead
-from supdocnade.scene.novelty import ClassNovelty, NeighbourNovelty, fit_novelty, take_references
+from supdocnade.scene.novelty import ClassNovelty, NeighbourNovelty, fit_novelty
+from supdocnade.scene.references import Compared, References, choose_references
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.scene.tag_heads import tag_head, tag_scores
+from supdocnade.scene.tag_heads import TagVotes, tag_head
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.schema import array, fingerprint
 from supdocnade.training.config import History
@@ -78,7 +79,7 @@ class Prediction:
     probabilities: dict[str, float]
     ranked_tags: tuple[tuple[str, float], ...]
     """All tags with the probability that they are present, ranked by p(tag | photograph) as in the
-    paper, and by the class term if that did better on held-out photographs."""
+    paper, and by votes of similar photographs if that did better on held-out photographs."""
     tags: tuple[tuple[str, float], ...]
     """The tags whose probability is at least the fitted threshold, most probable first."""
     unfamiliar: bool = False
@@ -120,17 +121,19 @@ class FittedScene:
     """From topic features to the topics that are shown."""
     classes: tuple[str, ...]
     class_head: ClassHead | None
-    """The classifier; None without classes."""
+    """The classifier; None unless there are several classes."""
     tag_names: tuple[str, ...]
     tag_frequency_A: Floats = array("A", least=0, most=1)
     """Share of the photographs with known tags that have each tag."""
-    class_tag_share_CA: Floats | None = array("CA", above=0, most=1, default=None)
-    """Share of each tag among the tags of a class; None if `choices.class_tag_weight` is 0."""
+    votes: TagVotes | None
+    """The photographs that vote for tags; None if they have no weight."""
     choices: Choices
     held_out: HeldOut
     data: dict[str, Any]
     """Description of the training set: see `TrainingSet.describe`."""
     training_set: TrainingSet
+    topics_BH: Float32s = array("BH", np.float32, stored_as=np.float16)
+    """(photographs, topics) of the training set, after `round_topics`."""
     thumbnails: Thumbnails = field(default_factory=Thumbnails)
     versions: dict[str, str] = field(default_factory=current_versions)
     """Versions of the software that it was fitted with."""
@@ -153,22 +156,31 @@ class FittedScene:
         return frozenset(self.training_set.photographs.content_keys())
 
     @cached_property
+    def reference_rows(self) -> NDArray[np.int64]:
+        """Rows of the training photographs that others are compared with."""
+        return choose_references(self.training_set.photographs.label_numbers(self.classes))
+
+    @cached_property
+    def references(self) -> References:
+        """The training photographs that others are compared with."""
+        rows, features_BF = self.reference_rows, self.training_set.features_BF
+        features_NF = None if features_BF is None else features_BF[rows]
+        return References.of(self.topics_BH[rows], features_NF, self.encoder.map_width)
+
+    @cached_property
     def novelty(self) -> NeighbourNovelty | ClassNovelty:
         """The score that tells photographs that are unlike the training photographs."""
-        training_set = self.training_set
-        rows = take_references(len(training_set.photographs))
-        features_BF = training_set.features_BF
-        hidden_BH = self.compute_topics(
-            training_set.counts[rows], None if features_BF is None else features_BF[rows]
+        labels = self.training_set.photographs.labels
+        return fit_novelty(
+            self.topics_BH[self.reference_rows], [labels[row] for row in self.reference_rows]
         )
-        return fit_novelty(hidden_BH, training_set.photographs.labels[rows])
 
-    def is_unfamiliar(self, hidden_BH: Float32s) -> NDArray[np.bool_]:
+    def is_unfamiliar(self, topics_BH: NDArray[np.floating]) -> NDArray[np.bool_]:
         """Return True for photographs unlike those that it was fitted on, (B,)."""
         limit = self.choices.unfamiliar_above
         if limit is None:
-            return np.zeros(len(hidden_BH), np.bool_)
-        return self.novelty.scores(hidden_BH) > limit
+            return np.zeros(len(topics_BH), np.bool_)
+        return self.novelty.scores(topics_BH) > limit
 
     def damp(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return word counts as the topic model takes them."""
@@ -186,42 +198,48 @@ class FittedScene:
         """
         return topic_features(self.network, self.damp(raw), features_BF)
 
-    def topics_of(self, images: Sequence[ImageWords]) -> Float32s:
-        """Return the topic features of photographs, (B, H), given their words."""
+    def compare(self, images: Sequence[ImageWords]) -> Compared:
+        """Return photographs beside those of the training set, given their words."""
         counts = count_words([words.ids for words in images], self.encoder.n_features)
         n_image_features = self.encoder.n_image_features
         if not n_image_features:
-            return self.compute_topics(counts)
+            return self.compare_counts(counts)
         features_BF = np.array([words.features_F for words in images], np.float32)
-        return self.compute_topics(counts, features_BF.reshape(-1, n_image_features))
+        return self.compare_counts(counts, features_BF.reshape(-1, n_image_features))
 
-    def class_proba(self, hidden_BH: Float32s) -> Floats:
-        """Return the probabilities of all classes, (B, C); a model without classes has none."""
+    def compare_counts(
+        self, raw: sparse.csr_array, features_BF: Float32s | None = None
+    ) -> Compared:
+        """Return photographs beside those of the training set.
+
+        Parameters
+        ----------
+        raw, features_BF : as for `compute_topics`.
+        """
+        return self.references.compare(self.compute_topics(raw, features_BF), features_BF)
+
+    def class_proba(self, photographs: Compared) -> Floats:
+        """Return the probabilities of all classes, (B, C); those of one class are 1."""
         if self.class_head is None:
-            return np.empty((len(hidden_BH), 0))
-        return self.class_head.probabilities(hidden_BH, self.choices.temperature)
+            return np.ones((len(photographs), len(self.classes)))
+        return self.class_head.probabilities(photographs, self.choices.temperature)
 
     @cached_property
     def tag_head(self) -> TagHead:
         """The outputs of tags."""
         return tag_head(self.network)
 
-    def tag_scores(self, hidden_BH: Float32s, proba_BC: Floats) -> Floats:
-        """Return the scores that rank tags, (B, A); see `tag_heads`.
-
-        Parameters
-        ----------
-        proba_BC : the probabilities of all classes.
-        """
-        scores_BA = self.tag_head.scores(hidden_BH)
-        share_CA, weight = self.class_tag_share_CA, self.choices.class_tag_weight
-        if share_CA is None:
+    def tag_scores(self, photographs: Compared) -> Floats:
+        """Return the scores that rank tags, (B, A)."""
+        scores_BA = self.tag_head.scores(photographs.topics_BH)
+        if self.votes is None:
             return scores_BA
-        return tag_scores(self.tag_head, scores_BA, proba_BC, share_CA, weight)
+        share_BA = self.votes.shares(photographs.distance_BN, self.tag_frequency_A)
+        return self.tag_head.add_votes(scores_BA, share_BA, self.votes.weight)
 
-    def tag_proba(self, hidden_BH: Float32s) -> Floats:
+    def tag_proba(self, photographs: Compared) -> Floats:
         """Return the probability that every tag is present, (B, A)."""
-        return self.tag_presence(self.tag_scores(hidden_BH, self.class_proba(hidden_BH)))
+        return self.tag_presence(self.tag_scores(photographs))
 
     def tag_presence(self, scores_BA: Floats) -> Floats:
         """Return the probability that every tag is present, given the scores of tags."""
@@ -240,18 +258,19 @@ class FittedScene:
         config = network.config
         outputs = (config.output, config.activation, config.annotation_output)
         calibration = None if tags is None else (tags.slope, tags.prior, tags.offset)
-        chosen = (choices.temperature, choices.class_tag_weight, calibration)
+        chosen = (choices.temperature, calibration)
         digest.update(
             repr(((self.settings.damping, *outputs), chosen, self.classes, self.tag_names)).encode()
         )
         arrays: list[NDArray[Any]] = [*network.parameters.values()]
         if network.tree is not None:
             arrays.append(network.tree.leaf_of_word_K)
-        if self.class_tag_share_CA is not None:
-            arrays.append(self.class_tag_share_CA)
-        if self.class_head is not None:
-            digest.update(fingerprint(self.class_head).encode())
-        for each in (*arrays, self.tag_frequency_A):
+        for part in (self.class_head, self.votes):
+            if part is not None:
+                digest.update(fingerprint(part).encode())
+        known = self.references
+        arrays += [self.tag_frequency_A, known.mean_X, known.factor_X, known.point_NX]
+        for each in arrays:
             digest.update(np.ascontiguousarray(each).tobytes())
         return digest.hexdigest()
 
@@ -309,8 +328,8 @@ def predict_words(
 ) -> Iterator[Prediction | SkippedImage]:
     """Yield the predictions for photographs, given their names and words; skipped ones stay."""
     read = [(name, words) for name, words in images if not isinstance(words, SkippedImage)]
-    topics_BH = fitted.topics_of([words for _, words in read])
-    predictions = iter(predict_topics(fitted, [name for name, _ in read], topics_BH))
+    photographs = fitted.compare([words for _, words in read])
+    predictions = iter(predict_compared(fitted, [name for name, _ in read], photographs))
     for _, words in images:
         if isinstance(words, SkippedImage):
             yield words
@@ -318,16 +337,16 @@ def predict_words(
             yield replace(next(predictions), key=words.key)
 
 
-def predict_topics(
-    fitted: FittedScene, names: Sequence[str], hidden_BH: Float32s
+def predict_compared(
+    fitted: FittedScene, names: Sequence[str], photographs: Compared
 ) -> list[Prediction]:
-    """Return the predictions for photographs, given their topic features."""
-    proba_BC = fitted.class_proba(hidden_BH)
-    scores_BA = fitted.tag_scores(hidden_BH, proba_BC)
+    """Return the predictions for photographs that `FittedScene.compare` returned."""
+    proba_BC = fitted.class_proba(photographs)
+    scores_BA = fitted.tag_scores(photographs)
     presence_BA = fitted.tag_presence(scores_BA)
     order_BA = np.argsort(-scores_BA, axis=1, kind="stable")
     threshold = fitted.tag_threshold
-    unfamiliar_B = fitted.is_unfamiliar(hidden_BH)
+    unfamiliar_B = fitted.is_unfamiliar(photographs.topics_BH)
     predictions = []
     for row, name in enumerate(names):
         label = probability = None

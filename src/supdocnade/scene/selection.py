@@ -1,8 +1,8 @@
-"""Selection on held-out photographs: epochs, classifier, temperature, and ranking of tags."""
+"""Selection on held-out photographs: classifier, temperature, and votes for tags."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from supdocnade.metrics import (
     N_TAGS,
     class_figures,
     class_sums,
+    f_measure,
     tag_figures,
     tag_sums,
     top_ranked,
@@ -26,30 +27,31 @@ from supdocnade.scene.calibration import (
     TagCalibration,
     fit_tags,
     fit_temperature,
-    mean_probability,
     precise_thresholds,
     unsure_below,
 )
-from supdocnade.scene.class_heads import allowed_heads
+from supdocnade.scene.class_heads import choose_machine
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.heads import ClassHead
+from supdocnade.scene.heads import TagHead
 from supdocnade.scene.novelty import fit_novelty, unfamiliar_above
+from supdocnade.scene.references import Compared, References, choose_references, round_topics
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import (
     TAG_HEADS,
-    choose_class_weight,
-    photograph_tag_shares,
+    TagVotes,
+    fit_votes,
     present_tags,
     tag_frequency,
     tag_head,
 )
 
 Floats = NDArray[np.float64]
-Topics = NDArray[np.float32]
-Numbers = NDArray[np.int64]
 
 TUNING = "tuning the classifier"
 """Stage that is reported with the number of classifiers tried."""
+
+SPREADS, VOTE_WEIGHTS = (0.1, 0.2), (0.0, 0.3, 0.5)
+"""Candidates for the votes for tags; on a tie, prefer the first."""
 
 
 def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
@@ -61,122 +63,86 @@ def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
         frequency_A = tag_frequency(data.photographs, vocabulary)
         offset = TAG_HEADS[str(settings.annotation_output)].expected_offset(frequency_A)
         calibration = fit_tags(nothing, frequency_A, nothing > 0, offset)
-    choices = Choices(n_epochs=settings.max_epochs, tags=calibration)
-    n_classes = len(data.photographs.classes)
-    for head in allowed_heads(settings.classifier, n_classes, can_compare=False):
-        choices = replace(choices, classifier=head.name, classifier_settings=head.defaults)
-    return choices
+    return Choices(tags=calibration)
 
 
 def choose_on_held_out(
-    networks: Mapping[int, NetworkArrays],
+    network: NetworkArrays,
     training: TrainingSet,
     held_out: TrainingSet,
     vocabulary: AnnotationVocabulary,
     frequency_A: Floats,
-    classifier: str,
-    *,
+    widths: Sequence[int],
     options: RunOptions = RunOptions(),
-    approximate: bool = False,
 ) -> tuple[Choices, HeldOut]:
     """Return the best choices, and the results on held-out photographs with them.
 
-    The best network and classifier have the largest sum of `mean_probability` of true classes and
-    F-measure of tags (whichever exist). On a tie, prefer more epochs.
+    The settings of the classifier have the largest `mean_probability` of true classes, the votes
+    for tags the largest F-measure of the five best tags.
 
     Parameters
     ----------
-    networks : topic models by their numbers of epochs.
-    training : photographs that the networks were fitted on.
+    network : topic model that was fitted on the training photographs.
     frequency_A : (tags,) share of the training photographs that have each tag.
-    classifier : name of a classifier, or "auto" for the best.
-    approximate : as for `ClassHead.fit`.
+    widths : as for `References.of`.
     """
-    seen, unseen = training.photographs, held_out.photographs
-    classes = seen.classes
-    labels = seen.label_numbers(classes), unseen.label_numbers(classes)
-    heads = allowed_heads(classifier, len(classes), can_compare=bool((labels[1] >= 0).any()))
-    present_BA = present_tags(unseen.tags, vocabulary)
-    share_CA = photograph_tag_shares(seen, classes, vocabulary)
-    found = []
-    for number, (n_epochs, network) in enumerate(networks.items()):
-        topics = (
-            topic_features(network, training.counts, training.features_BF),
-            topic_features(network, held_out.counts, held_out.features_BF),
+    classes, unseen = training.photographs.classes, held_out.photographs
+    learned = training.take(choose_references(training.photographs.label_numbers(classes)))
+    topics_NH = round_topics(topic_features(network, learned.counts, learned.features_BF))
+    topics_BH = topic_features(network, held_out.counts, held_out.features_BF)
+    references = References.of(topics_NH, learned.features_BF, widths)
+    photographs = references.compare(topics_BH, held_out.features_BF)
+    novelty = fit_novelty(topics_NH, learned.photographs.labels)
+    choices = Choices(unfamiliar_above=unfamiliar_above(novelty.scores(topics_BH)))
+    proba_BC = np.ones((len(unseen), len(classes)))
+    if len(classes) > 1:
+        label_N, true_B = (each.label_numbers(classes) for each in (learned.photographs, unseen))
+        known = np.flatnonzero(true_B >= 0)
+        svm, machine = choose_machine(
+            references,
+            label_N,
+            len(classes),
+            photographs.take(known),
+            true_B[known],
+            partial(options.progress, TUNING),
         )
-        novelty = fit_novelty(topics[0], seen.labels)
-        limit = unfamiliar_above(novelty.scores(topics[1]))
-        choices = Choices(n_epochs=n_epochs, unfamiliar_above=limit)
-        outputs = tag_head(network)
-        topic_scores_BA = outputs.scores(topics[1])
-
-        def report(done: int, total: int, before: int = number) -> None:
-            options.progress(TUNING, before * total + done, len(networks) * total)
-
-        for head in heads or (None,):
-            score, proba_BC = 0.0, np.empty((len(unseen), 0))
-            if head is not None:
-                values, score, proba_BC = _try_head(
-                    head,
-                    network,
-                    topics,
-                    labels,
-                    on_fit=report,
-                    n_jobs=options.n_jobs,
-                    approximate=approximate,
-                )
-                choices = replace(choices, **values)
-            weight, scores_BA, f_value = choose_class_weight(
-                outputs, topic_scores_BA, proba_BC, share_CA, present_BA
-            )
-            choices = replace(choices, class_tag_weight=weight)
-            found.append((score + f_value, choices, proba_BC, scores_BA))
-    _, choices, proba_BC, scores_BA = max(found, key=lambda each: (each[0], each[1].n_epochs))
-    offset = outputs.expected_offset(frequency_A)
+        scores_BC = machine.scores(photographs)
+        temperature = fit_temperature(scores_BC[known], true_B[known])
+        proba_BC = softmax(scores_BC / temperature, axis=1)
+        choices = replace(choices, svm=svm, temperature=temperature)
+    head = tag_head(network)
+    scores_BA = head.scores(topics_BH)
+    votes, present_BA = (
+        fit_votes(learned.photographs, vocabulary),
+        present_tags(unseen.tags, vocabulary),
+    )
+    if votes is not None and present_BA.any():
+        votes, scores_BA = _choose_votes(
+            votes, head, scores_BA, photographs, frequency_A, present_BA
+        )
+        choices = replace(choices, vote_spread=votes.spread, vote_weight=votes.weight)
+    offset = head.expected_offset(frequency_A)
     return _measure(choices, proba_BC, scores_BA, unseen, classes, vocabulary, frequency_A, offset)
 
 
-def _try_head(
-    head: type[ClassHead],
-    network: NetworkArrays,
-    topics: tuple[Topics, Topics],
-    labels: tuple[Numbers, Numbers],
-    *,
-    on_fit: Callable[[int, int], None],
-    n_jobs: int | None,
-    approximate: bool,
-) -> tuple[dict[str, Any], float, Floats]:
-    """Return values of `Choices` for a classifier, its score, and its probabilities of classes.
-
-    Parameters
-    ----------
-    topics, labels : of the training photographs and of the held-out ones.
-    on_fit, approximate : as for `ClassHead.choose`.
-    """
-    labelled, known = (np.flatnonzero(label_B >= 0) for label_B in labels)
-    documents = topics[0][labelled], labels[0][labelled]
-    true_N = labels[1][known]
-    settings = head.defaults
-    if len(known):
-        settings = head.choose(
-            *documents,
-            topics[1][known],
-            true_N,
-            network.n_classes,
-            on_fit=on_fit,
-            n_jobs=n_jobs,
-            approximate=approximate,
-        )
-    fitted = head.fit(network, *documents, settings, n_jobs=n_jobs, approximate=approximate)
-    scores_BC = fitted.scores(topics[1])
-    temperature = fit_temperature(scores_BC[known], true_N)
-    values = {
-        "classifier": head.name,
-        "classifier_settings": settings,
-        "temperature": temperature,
-    }
-    score = mean_probability(scores_BC[known], true_N)
-    return values, score, softmax(scores_BC / temperature, axis=1)
+def _choose_votes(
+    votes: TagVotes,
+    head: TagHead,
+    scores_BA: Floats,
+    photographs: Compared,
+    frequency_A: Floats,
+    present_BA: NDArray[np.bool_],
+) -> tuple[TagVotes, Floats]:
+    """Return the votes with the best F-measure of the five best tags, and the scores with them."""
+    found = []
+    for spread in SPREADS:
+        share_BA = replace(votes, spread=spread).shares(photographs.distance_BN, frequency_A)
+        for weight in VOTE_WEIGHTS:
+            mixed_BA = head.add_votes(scores_BA, share_BA, weight)
+            f_value = f_measure(top_ranked(mixed_BA, N_TAGS), present_BA)
+            found.append((replace(votes, spread=spread, weight=weight), mixed_BA, f_value))
+    votes, mixed_BA, _ = max(found, key=lambda each: each[2])
+    return votes, mixed_BA
 
 
 def _measure(

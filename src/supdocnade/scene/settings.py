@@ -1,9 +1,9 @@
 """Settings of a scene model: the arguments of `SceneModel` that determine what it learns."""
 
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
-from supdocnade.checks import check_choice, check_settings, same_setting, setting
+from supdocnade.checks import check_settings, same_setting, setting
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood import ACTIVATIONS
 from supdocnade.training.config import TrainerConfig
@@ -13,11 +13,11 @@ MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 
 RECIPES: dict[str, dict[str, Any]] = {
     "sift": {
-        "n_topics": 200, "n_words": 500, "n_nearest": 1, "n_sift_words": 0, "grid": (2, 2),
+        "n_topics": 200, "n_words": 500, "n_nearest": 1, "grid": (2, 2),
         "mirror": True, "annotation_output": "words",
     },
     "network": {
-        "n_topics": 512, "n_words": 1000, "n_nearest": 4, "n_sift_words": 200, "grid": (1, 1),
+        "n_topics": 512, "n_words": 1000, "n_nearest": 4, "grid": (1, 1),
         "mirror": False, "annotation_output": "sigmoid",
     },
 }  # fmt: skip
@@ -27,13 +27,13 @@ ANNOTATION_WEIGHTS = {"words": 30.0, "sigmoid": 1.0}
 """`annotation_weight` if it is None, by `annotation_output`."""
 
 WORD_SETTINGS = (
-    "features", "n_words", "n_nearest", "n_sift_words", "grid", "step",
+    "features", "n_words", "n_nearest", "grid", "step",
     "patch_size", "max_side", "contrast_percentile", "mirror",
 )  # fmt: skip
 """Settings that determine the words stored for every photograph."""
 
 SIFT_SETTINGS = ("step", "patch_size", "max_side", "contrast_percentile")
-"""Those that have no effect with a network alone."""
+"""Those that have no effect with a network."""
 
 
 @dataclass(eq=False)
@@ -48,12 +48,6 @@ class SceneSettings:
         None,
         "Number of topics; by default 200, or 512 with a network.",
         least=1,
-    )
-    classifier: Literal["auto", "svm", "softmax"] = setting(
-        "auto",
-        "The paper's SVM on topics, the softmax of the model, or the better one. It is chosen on "
-        "the held-out photographs. With more than 12,900 labelled photographs the kernel of "
-        "the SVM is approximated, to bound its memory.",
     )
     _: KW_ONLY
     features: str = setting(
@@ -72,12 +66,6 @@ class SceneSettings:
         None,
         "Number of nearest visual words assigned to each patch; by default 1, or 4 with a network.",
         least=1,
-    )
-    n_sift_words: int | None = setting(
-        None,
-        "Number of SIFT words beside those of a network; by default 200, 0 for none. There are "
-        "fewer if the photographs have few patches.",
-        least=0,
     )
     grid: Any = setting(
         None,
@@ -117,14 +105,14 @@ class SceneSettings:
         least=0,
     )
     learning_rate: float = setting(3e-4, "Learning rate of the topic model.", above=0)
-    max_epochs: int = setting(40, "Maximum number of epochs.", least=1)
+    max_epochs: int = setting(40, "Number of epochs.", least=1)
     batch_size: int | None = setting(
         None, "Photographs per update; by default a twelfth of them, within 4 to 64.", least=1
     )
     activation: str = setting("relu", "g, the activation of the topics.", choices=ACTIVATIONS)
     held_out: float = setting(
         0.15,
-        "Share of the photographs on which the epochs, the SVM's settings, the temperature of "
+        "Share of the photographs on which the settings of the SVM, the temperature of "
         "probabilities and the threshold of tags are chosen. Then the model is fitted on all.",
         least=0,
         most=0.9,
@@ -134,7 +122,6 @@ class SceneSettings:
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
         # These import numpy, and the help of the command line needs the fields alone.
         from supdocnade.images.network_description import is_network_name
-        from supdocnade.scene.class_heads import CLASS_HEADS
         from supdocnade.visual_words.settings import VisualWordSettings
 
         values = {name: getattr(self, name) for name in self.names()}
@@ -154,7 +141,6 @@ class SceneSettings:
         check_settings(checked)
         if checked.annotation_weight is None:
             checked.annotation_weight = ANNOTATION_WEIGHTS[str(checked.annotation_output)]
-        check_choice("classifier", self.classifier, ("auto", *CLASS_HEADS))
         VisualWordSettings(**{name: getattr(checked, name) for name in WORD_SETTINGS}).check()
         return checked
 
@@ -170,8 +156,7 @@ class SceneSettings:
 
     def used(self) -> dict[str, Any]:
         """Return the settings that have an effect with these features."""
-        has_sift = self.features == "sift" or self.n_sift_words
-        unused = () if has_sift else SIFT_SETTINGS
+        unused = () if self.features == "sift" else SIFT_SETTINGS
         return {name: getattr(self, name) for name in self.names() if name not in unused}
 
     @classmethod

@@ -26,7 +26,11 @@ def is_stripped(fitted: FittedScene) -> bool:
 
 
 def strip_scene(fitted: FittedScene) -> FittedScene:
-    """Return a model that predicts the same, without pictures, names and tags of photographs."""
+    """Return a model that predicts the same, without pictures and names of photographs.
+
+    The tags of photographs that vote for tags stay, but not the spellings and rare tags that only
+    the training set has.
+    """
     photographs = fitted.training_set.photographs
     names = [f"photograph {number}" for number in range(1, len(photographs) + 1)]
     anonymous = replace(photographs, names=names, keys=names, tags=[None] * len(names))
@@ -52,7 +56,8 @@ def describe_contents(fitted: FittedScene) -> list[str]:
     features = "" if fitted.training_set.features_BF is None else ", features"
     kept = f"the word counts{features} and classes of {len(photographs)} photographs"
     if is_stripped(fitted):
-        return [f"The model carries {kept}, without pictures, names and tags."]
+        tags = "" if fitted.votes is None else f", and the tags of {len(fitted.votes.row_T)}"
+        return [f"The model carries {kept}{tags}, without pictures and names."]
     return [
         f"The model carries thumbnails of {len(fitted.thumbnails.pictures)} photographs and "
         f"{int(fitted.words.examples.n_examples_K.sum())} patches cut out of photographs.",

@@ -24,7 +24,7 @@ from supdocnade.scene.prediction import (
     Floats,
     Prediction,
     iter_predictions,
-    predict_topics,
+    predict_compared,
 )
 from supdocnade.visual_words.encode import encode_images
 from supdocnade.visual_words.encoder import ImageWords
@@ -63,8 +63,9 @@ def suggest_photographs(
         elif words.key not in seen:
             block.append((image_name(sources, number - 1), words))
         if block and (len(block) == MAX_BLOCK or number == len(sources)):
-            topics_BH = fitted.topics_of([each for _, each in block])
-            predictions = predict_topics(fitted, [name for name, _ in block], topics_BH)
+            photographs = fitted.compare([each for _, each in block])
+            topics_BH = photographs.topics_BH
+            predictions = predict_compared(fitted, [name for name, _ in block], photographs)
             for prediction, (_, each), topics_H in zip(predictions, block, topics_BH, strict=True):
                 pool.append((uncertainty(prediction), replace(prediction, key=each.key), topics_H))
             pool = sorted(pool, key=lambda each: -each[0])[: POOL * n]

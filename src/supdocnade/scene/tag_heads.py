@@ -1,18 +1,16 @@
-"""Scores that rank tags: by the topics of a photograph, optionally with a class term.
+"""Scores of tags: by the topic model, and by votes of the training photographs that are nearest.
 
 Tags are words of the topic model, as in the paper, which ranks them by p(a | v), or have one
-logistic output each. The class of a photograph is informative, too: the score
+logistic output each. Then the log odds take the place of log p(a | v): such a score can be compared
+between photographs.
 
-    log p(a | v) + α log Σ_c p(c | v) share(a | c)
-
-adds the share of a tag among all tags of a class, averaged over the classes by their probability.
-α = 0 is the paper's ranking. These scores are renormalised over all tags of a photograph.
-
-With logistic outputs the log odds of p(a | v) take the place of log p(a | v), and nothing is
-renormalised: such a score can be compared between photographs.
+The vote for a tag is the share of the weight of the neighbours that have it. A neighbour at the
+squared distance d² weighs exp(-(d² - d²_min) / (spread · median of the d²)). Rare tags, whose
+outputs see few examples, gain most by the votes.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +18,16 @@ from scipy import sparse
 from scipy.special import expit, log_expit, log_softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
-from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.model.inference import NetworkArrays, annotation_log_odds, annotation_log_proba
+from supdocnade.scene.calibration import logit
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.heads import Floats, Score, TagHead
+from supdocnade.schema import array, stored
 
-CLASS_TAG_WEIGHTS = (0.0, 0.5, 1.0, 2.0)
-"""Candidates for α."""
+N_NEIGHBOURS = 200
+
+FREQUENCY_WEIGHT = 0.02
+"""Weight of the frequencies of all tags beside the votes, so that no share is 0."""
 
 
 class WordTags(TagHead):
@@ -34,14 +35,15 @@ class WordTags(TagHead):
 
     name = "words"
 
-    def scores(self, hidden_BH: NDArray[np.float32]) -> Floats:
+    def scores(self, topics_BH: NDArray[np.floating]) -> Floats:
         """Return log p(tag | photograph), renormalised over all tags, (B, A)."""
-        return annotation_log_proba(self.network, hidden_BH, normalize=True)
+        return annotation_log_proba(self.network, topics_BH, normalize=True)
 
     @staticmethod
-    def normalize(scores_BA: Floats) -> Floats:
-        """Return scores renormalised over all tags of a photograph, (B, A)."""
-        normalized_BA: Floats = log_softmax(scores_BA, axis=1)
+    def add_votes(scores_BA: Floats, share_BA: Floats, weight: float) -> Floats:
+        """Return (1 - w) log p + w log share, renormalised over all tags, (B, A)."""
+        mixed_BA = (1 - weight) * scores_BA + weight * np.log(share_BA)
+        normalized_BA: Floats = log_softmax(mixed_BA, axis=1)
         return normalized_BA
 
     @staticmethod
@@ -82,9 +84,14 @@ class LogisticTags(TagHead):
 
     name = "sigmoid"
 
-    def scores(self, hidden_BH: NDArray[np.float32]) -> Floats:
+    def scores(self, topics_BH: NDArray[np.floating]) -> Floats:
         """Return the log odds of p(tag | photograph), (B, A)."""
-        return annotation_log_odds(self.network, hidden_BH)
+        return annotation_log_odds(self.network, topics_BH)
+
+    @staticmethod
+    def add_votes(scores_BA: Floats, share_BA: Floats, weight: float) -> Floats:
+        """Return (1 - w) log odds + w log odds of the share, (B, A)."""
+        return (1 - weight) * scores_BA + weight * logit(share_BA)
 
     @staticmethod
     def describe(tag: str) -> str:
@@ -110,102 +117,6 @@ def tag_head(network: NetworkArrays) -> TagHead:
     return TAG_HEADS[config.annotation_output if config.n_annotation_words else "words"](network)
 
 
-def class_tag_shares(
-    annotations: sparse.csr_array, label_N: NDArray[np.integer], n_classes: int
-) -> Floats:
-    """Return the share of every tag among all tags of a class, (classes, tags).
-
-    Add-one smoothing, divided among all tags, keeps tags that no document of a class has possible;
-    the shares of a class without any known tag are equal.
-
-    Parameters
-    ----------
-    annotations : (documents, tags) counts.
-    label_N : (documents,) class numbers; below 0: unknown.
-
-    >>> class_tag_shares(sparse.csr_array([[1, 0], [1, 1], [0, 1]]), np.array([0, 0, -1]), 2)
-    array([[0.625, 0.375],
-           [0.5  , 0.5  ]])
-    """
-    known = np.flatnonzero(label_N >= 0)
-    member_NC = np.eye(n_classes)[label_N[known]]
-    share_CA: Floats = member_NC.T @ annotations[known] + 1 / annotations.shape[1]
-    share_CA /= share_CA.sum(axis=1, keepdims=True)
-    return share_CA
-
-
-def photograph_tag_shares(
-    photographs: Photographs, classes: Sequence[str], vocabulary: AnnotationVocabulary
-) -> Floats | None:
-    """Return `class_tag_shares` of photographs; None without classes or tags."""
-    if not classes or not len(vocabulary):
-        return None
-    tags = vocabulary.encode(photographs.tags)
-    return class_tag_shares(tags, photographs.label_numbers(classes), len(classes))
-
-
-def add_class_term(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight: float) -> Floats:
-    """Return log p(a | v) + weight · log Σ_c p(c | v) share(a | c), (B, A).
-
-    Parameters
-    ----------
-    log_p_BA : (documents, tags) log p(a | v), or its log odds.
-    proba_BC : (documents, classes) p(c | v).
-    share_CA : of `class_tag_shares`.
-    """
-    # Class by class: a matrix product would round a row differently in another batch.
-    mixed_BA = np.zeros_like(log_p_BA)
-    for proba_B, share_A in zip(proba_BC.T, share_CA, strict=True):
-        mixed_BA += proba_B[:, None] * share_A
-    scores_BA: Floats = log_p_BA + weight * np.log(mixed_BA)
-    return scores_BA
-
-
-def tag_scores(
-    head: TagHead, scores_BA: Floats, proba_BC: Floats, share_CA: Floats, weight: float
-) -> Floats:
-    """Return the scores of tags with the class term, (B, A).
-
-    Parameters
-    ----------
-    scores_BA : scores of the head.
-    proba_BC, share_CA, weight : as for `add_class_term`.
-    """
-    if weight == 0:
-        return scores_BA
-    return head.normalize(add_class_term(scores_BA, proba_BC, share_CA, weight))
-
-
-def choose_class_weight(
-    head: TagHead,
-    scores_BA: Floats,
-    proba_BC: Floats,
-    share_CA: Floats | None,
-    present_BA: NDArray[np.bool_],
-) -> tuple[float, Floats, float]:
-    """Choose the α with the best F-measure of the five best tags. On a tie, prefer the smallest.
-
-    Parameters
-    ----------
-    scores_BA : scores of the head.
-    share_CA : None without classes.
-    present_BA : of `present_tags`.
-
-    Returns
-    -------
-    α, the scores of tags with it, (B, A), and their F-measure, 0 if no tag is present.
-    """
-    if not present_BA.any():
-        return 0.0, scores_BA, 0.0
-    found = []
-    for weight in CLASS_TAG_WEIGHTS if share_CA is not None else (0.0,):
-        ranked_BA = scores_BA
-        if share_CA is not None:
-            ranked_BA = tag_scores(head, scores_BA, proba_BC, share_CA, weight)
-        found.append((weight, ranked_BA, f_measure(top_ranked(ranked_BA, N_TAGS), present_BA)))
-    return max(found, key=lambda each: each[2])
-
-
 def present_tags(tags: Sequence[Tags], vocabulary: AnnotationVocabulary) -> NDArray[np.bool_]:
     """Return the tags that photographs have, (photographs, tags).
 
@@ -222,3 +133,70 @@ def tag_frequency(photographs: Photographs, vocabulary: AnnotationVocabulary) ->
     total_A = vocabulary.encode(photographs.tags).sum(axis=0)
     frequency_A: Floats = total_A / max(int(photographs.tagged_B.sum()), 1)
     return frequency_A
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TagVotes:
+    """Training photographs with known tags, which vote for those of other photographs."""
+
+    row_T: NDArray[np.int64] = array("T", np.int64, least=0)
+    """Numbers of these photographs among the references."""
+    has_TA: sparse.csr_array = array("TA", np.int64, least=1)
+    """(photographs, tags), 1 where a photograph has a tag."""
+    spread: float = stored(above=0)
+    weight: float = stored(least=0, most=1)
+    """Weight of the votes beside the outputs of the model."""
+
+    def weights(self, distance_N: NDArray[np.floating]) -> tuple[NDArray[np.int64], Floats]:
+        """Return the nearest of these photographs, nearest first, and their weights, with sum 1.
+
+        Parameters
+        ----------
+        distance_N : squared distances of a photograph from the references.
+        """
+        distance_T = distance_N[self.row_T].astype(np.float64)
+        n_nearest = min(N_NEIGHBOURS, len(distance_T))
+        nearest = np.argpartition(distance_T, n_nearest - 1)[:n_nearest]
+        nearest = nearest[np.lexsort((nearest, distance_T[nearest]))]
+        away = distance_T[nearest]
+        width = max(self.spread * float(np.median(away)), np.finfo(np.float64).tiny)
+        weight_V = np.exp(-(away - away[0]) / width)
+        return nearest, weight_V / weight_V.sum()
+
+    def shares(self, distance_BN: NDArray[np.floating], frequency_A: Floats) -> Floats:
+        """Return the share of every tag among the votes, (B, A), above 0.
+
+        Parameters
+        ----------
+        frequency_A : share of the training photographs that have each tag.
+        """
+        share_BA = np.empty((len(distance_BN), self.has_TA.shape[1]))
+        for row, distance_N in enumerate(distance_BN):
+            nearest, weight_V = self.weights(distance_N)
+            share_BA[row] = weight_V @ self.has_TA[nearest]
+        return (1 - FREQUENCY_WEIGHT) * share_BA + FREQUENCY_WEIGHT * frequency_A
+
+    def voters(self, distance_N: NDArray[np.floating], tag: int) -> list[tuple[int, float]]:
+        """Return the photographs that vote for a tag, with their share of all votes, best first.
+
+        They are numbers of references.
+        """
+        nearest, weight_V = self.weights(distance_N)
+        has_V = np.asarray(self.has_TA[nearest][:, [tag]].todense()).ravel() > 0
+        chosen = np.flatnonzero(has_V)
+        return [(int(self.row_T[nearest[v]]), float(weight_V[v])) for v in chosen]
+
+
+def fit_votes(
+    photographs: Photographs,
+    vocabulary: AnnotationVocabulary,
+    spread: float = 0.1,
+    weight: float = 0.0,
+) -> TagVotes | None:
+    """Return the references that vote for tags; None if the tags of none of them are known."""
+    rows = np.flatnonzero(photographs.tagged_B)
+    if not len(vocabulary) or not len(rows):
+        return None
+    present_TA = vocabulary.encode(photographs.take(rows).tags) > 0
+    has_TA = sparse.csr_array(present_TA, dtype=np.int64)
+    return TagVotes(row_T=rows, has_TA=has_TA, spread=spread, weight=weight)

@@ -10,6 +10,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
 from supdocnade.report.heatmap import diverging
+from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.serving.explore import describe_similar
 from supdocnade.serving.problems import ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import (
@@ -21,6 +22,7 @@ from supdocnade.serving.schemas import (
     SimilarOut,
     SimilarTo,
     TopicShare,
+    Voter,
 )
 from supdocnade.serving.service import (
     Explained,
@@ -163,7 +165,7 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
             (result,) = await service.process(request, images, explain)
         if isinstance(result, ApiError):
             raise result
-        return _json(_describe_explanation(images[0][0], result))
+        return _json(_describe_explanation(images[0][0], result, service.fitted.thumbnails))
 
 
 def _add_preview_route(service: Service, routes: APIRouter) -> None:
@@ -198,7 +200,7 @@ def _problems(results: Sequence[object]) -> list[Problem]:
     return [error.problem() for error in errors]
 
 
-def _describe_explanation(name: str, explained: Explained) -> ExplainOut:
+def _describe_explanation(name: str, explained: Explained, thumbnails: Thumbnails) -> ExplainOut:
     explanation, picture, limit = explained
     share_S, share_H = explanation.share_S, explanation.topic_share_H
     largest = sorted(range(len(share_H)), key=lambda topic: -abs(share_H[topic]))[:N_TOPICS]
@@ -221,4 +223,11 @@ def _describe_explanation(name: str, explained: Explained) -> ExplainOut:
         limit=limit,
         colours=COLOURS,
         topics=[TopicShare(topic=topic, share=float(share_H[topic])) for topic in largest],
+        voters=[_describe_voter(thumbnails, *each) for each in explanation.voters],
     )
+
+
+def _describe_voter(thumbnails: Thumbnails, name: str, share: float) -> Voter:
+    content = thumbnails.picture(name)
+    picture = None if content is None else b64encode(content).decode("ascii")
+    return Voter(name=name, share=share, picture=picture)

@@ -95,6 +95,16 @@ class TopicShare(Schema):
     share: float
 
 
+class Voter(Schema):
+    """A training photograph that votes for a tag, since it is similar and has the tag."""
+
+    name: str
+    share: float = Field(description="Share of the votes of all similar photographs.")
+    picture: str | None = Field(
+        description="Thumbnail, a JPEG file in base64, if the model has one."
+    )
+
+
 class ExplainOut(Schema):
     """Contributions of the parts of an image to the score of a class or a tag."""
 
@@ -122,6 +132,7 @@ class ExplainOut(Schema):
     limit: float = Field(description="Largest contribution of one hundredth of the area.")
     colours: list[str] = Field(description="Colour scale from -limit to limit.")
     topics: list[TopicShare] = Field(description="Topics with the largest contributions.")
+    voters: list[Voter] = Field(description="Similar training photographs that have the tag.")
 
 
 class NeighbourOut(Schema):

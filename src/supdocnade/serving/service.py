@@ -24,7 +24,7 @@ from supdocnade.images.reading import content_key, image_errors
 from supdocnade.report.heatmap import contribution_scale
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corrections import CorrectionFile
-from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_compared
 from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget, NamedImage
@@ -103,8 +103,9 @@ def predict_images(
         for image, words in zip(images, found, strict=True)
         if not isinstance(words, ApiError)
     ]
-    topics_BH = fitted.topics_of([words for _, words in read])
-    predictions = predict_topics(fitted, [name for (name, _), _ in read], topics_BH)
+    photographs = fitted.compare([words for _, words in read])
+    topics_BH = photographs.topics_BH
+    predictions = predict_compared(fitted, [name for (name, _), _ in read], photographs)
     predicted = (
         (replace(each, key=content_key(content)), topics_H)
         for each, ((_, content), _), topics_H in zip(predictions, read, topics_BH, strict=True)

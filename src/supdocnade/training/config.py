@@ -56,9 +56,6 @@ class TrainerConfig:
     )
     batch_size: int = setting(64, "Documents per update.", least=1)
     max_epochs: int = setting(60, "Maximum number of passes over the documents.", least=0)
-    stop_after: int | None = setting(
-        None, "End the run after this many epochs of the schedule; by default, after all.", least=1
-    )
     clip_norm: float | None = setting(
         None, "Gradients with a larger norm are scaled down to this one.", above=0
     )
@@ -85,11 +82,6 @@ class TrainerConfig:
         checked = {**check_settings(self), "seed": check_seed("seed", self.seed)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def last_epoch(self) -> int:
-        """Epochs after which training ends, unless it stops earlier."""
-        return min(self.stop_after or self.max_epochs, self.max_epochs)
 
     def rate_at(self, epoch: int, update: int, n_updates: int) -> float:
         """Return the learning rate of an update.

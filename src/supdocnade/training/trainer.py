@@ -63,7 +63,6 @@ def train_network(
     *,
     class_weight: ArrayLike | str | None = None,
     stage: str = "learning",
-    store: Callable[[int, DocNADENetwork], None] | None = None,
 ) -> tuple[DocNADENetwork, History]:
     """Return a network that was trained on documents, on the CPU, and the history of its training.
 
@@ -73,7 +72,6 @@ def train_network(
     class_weight : (C,) multiplies the class term of documents of each class; "balanced" is computed
         from the documents that are not held out for early stopping.
     stage : name of the training, for `run.progress`.
-    store : called after every epoch, before `run.on_epoch`, with its number and the network.
     """
     with limit_threads(run.n_jobs):
         part, validation = documents, None
@@ -96,8 +94,6 @@ def train_network(
 
         def end_epoch(epoch: int) -> bool:
             metrics = trainer.history.epochs[-1].metrics
-            if store is not None:
-                store(epoch, network)
             return run.on_epoch is not None and bool(run.on_epoch(epoch, metrics))
 
         trainer.on_epoch = end_epoch
@@ -202,7 +198,7 @@ class Trainer:
             if path is not None and path.exists():
                 found = load_checkpoint(path, described, self.network, self.optimizers)
                 self.history, self.best = found
-            while not self.history.stopped_early and self.epoch < config.last_epoch:
+            while not self.history.stopped_early and self.epoch < config.max_epochs:
                 self.run_epoch(documents)
                 if validation is not None:
                     self._validate(validation)
@@ -274,7 +270,7 @@ class Trainer:
     def report(self, update: int, n_updates: int) -> None:
         """Report the progress after an update of an epoch."""
         done = self.epoch * n_updates + update
-        self.progress(self.stage, done, self.config.last_epoch * n_updates)
+        self.progress(self.stage, done, self.config.max_epochs * n_updates)
 
     def end_epoch(self, loss: float, n_updates: int, started: float) -> None:
         """Record an epoch that began at a time of `time.perf_counter`."""

@@ -3,10 +3,7 @@
 A descriptor belongs to the word whose centre is nearest. Descriptors of any kind do: a codebook
 knows only their number of columns.
 
-K-means gives the same bits for any number of threads. Rows are assigned to their nearest centre in
-chunks of a fixed size, each by one thread. A cluster's rows are added up in their order: threads
-share out columns, never rows. scikit-learn's KMeans gives other bits for another number of threads,
-and reports no progress.
+scikit-learn's mini-batch k-means finds them on one thread, since its bits depend on their number.
 """
 
 from dataclasses import dataclass
@@ -14,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from supdocnade.checks import check_count, check_shape
@@ -22,7 +18,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.runs import ProgressCallback, no_progress
 from supdocnade.schema import array
 from supdocnade.seeding import named_generator
-from supdocnade.threads import SMALL_WORK, one_blas_thread, run_parts
+from supdocnade.threads import one_blas_thread
 
 Floats = NDArray[np.float32]
 
@@ -35,31 +31,13 @@ BLOCK = 2**22
 """Distances that exist at a time: 16 MiB."""
 
 LEARNING = "learning words"
-"""Stage reported to the progress callback; it counts rounds, or batches."""
+"""Stage reported to the progress callback."""
 
-MAX_FULL_BATCH = 2_000
-"""Above this many clusters k-means uses mini-batches: full rounds would take hours."""
+BATCH_SIZE = 4096
+"""Rows of a mini-batch, or twice the number of clusters if that is more."""
 
 START_ROWS = 30
-"""Rows per cluster among which k-means++ chooses the first centres. With all of 100,000 it took
-longer than k-means itself and led to no smaller inertia (240 clusters of SIFT descriptors)."""
-
-TOLERANCE, MAX_ROUNDS = 1e-4, 30
-"""K-means stops when the squared movement of all centres is below this share of the variance, or
-after this number of passes over the sample."""
-
-MIN_BATCH, BATCH_ROWS = 2**14, 10
-"""Least number of rows of a mini-batch, and least number per cluster."""
-
-RARE, PATIENCE = 0.01, 10
-"""Mini-batches move a centre with less than this share of the largest cluster's rows, and stop
-after this number of batches without a smaller inertia."""
-
-CHUNK_DISTANCES, MIN_CHUNK = 2**18, 64
-"""Distances that a thread computes at a time, 1 MiB, and the least number of rows."""
-
-COLUMNS = 16
-"""Columns that a thread adds up at a time."""
+"""Rows per cluster among which k-means++ chooses the first centres."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,185 +139,28 @@ def fit_codebook(
             raise InvalidArgument(
                 f"images must have at least {n_words} different patches, got {n_different}."
             )
-    return Codebook(find_centres(sample, n_words, seed, max_rounds=MAX_ROUNDS, progress=progress))
+    progress(LEARNING, 0, 1)
+    centres_KD = find_centres(sample, n_words, named_generator(seed, "codebook"))
+    progress(LEARNING, 1, 1)
+    return Codebook(centres_KD)
 
 
-def find_centres(
-    values_ND: Floats,
-    n_clusters: int,
-    seed: int,
-    *,
-    max_rounds: int,
-    progress: ProgressCallback = no_progress,
-) -> Floats:
+def find_centres(values_ND: Floats, n_clusters: int, generator: np.random.Generator) -> Floats:
     """Return the centres of k-means, (clusters, columns).
 
     Parameters
     ----------
     values_ND : (rows, columns), with at least as many different rows as clusters.
-    max_rounds : maximum number of passes over the rows.
     """
-    generator = named_generator(seed, "codebook")
-    if n_clusters > MAX_FULL_BATCH:
-        return fit_mini_batches(values_ND, n_clusters, generator, max_rounds, progress)
-    start_KD = choose_start(values_ND, n_clusters, generator)
-    return fit_full_batch(values_ND, start_KD, max_rounds, progress)
+    from sklearn.cluster import MiniBatchKMeans  # Slow to import; prediction does not need it.
 
-
-def choose_start(values_ND: Floats, n_clusters: int, generator: np.random.Generator) -> Floats:
-    """Return the first centres, chosen by k-means++ from a random subset of the rows."""
-    from sklearn.cluster import kmeans_plusplus  # Slow to import, and prediction does not need it.
-
-    random_state = int(generator.integers(2**31))
-    rows = np.sort(generator.permutation(len(values_ND))[: START_ROWS * n_clusters])
-    subset = values_ND[rows]
-    if len(np.unique(subset, axis=0)) < n_clusters:
-        subset = values_ND
-    with threadpool_limits(1):  # Its bits depend on the number of threads.
-        start_KD, _ = kmeans_plusplus(subset, n_clusters, random_state=random_state)
-    return np.ascontiguousarray(start_KD, np.float32)
-
-
-def fit_full_batch(
-    values_ND: Floats, start_KD: Floats, max_rounds: int, progress: ProgressCallback = no_progress
-) -> Floats:
-    """Return the centres that Lloyd's algorithm finds from a start.
-
-    It stops like scikit-learn's KMeans: when no row changes its cluster, when the centres hardly
-    move, or after `max_rounds`.
-    """
-    tolerance = TOLERANCE * values_ND.var(axis=0, dtype=np.float64).mean()
-    centres_KD, previous_N = start_KD, np.full(len(values_ND), -1)
-    for done in range(max_rounds):
-        progress(LEARNING, done, max_rounds)
-        cluster_N, score_N = assign(values_ND, centres_KD)
-        if (cluster_N == previous_N).all():
-            break
-        means_KD = _find_means(values_ND, cluster_N, score_N, len(centres_KD))
-        movement = np.square(means_KD - centres_KD, dtype=np.float64).sum()
-        centres_KD, previous_N = means_KD, cluster_N
-        if movement <= tolerance:
-            break
-    progress(LEARNING, max_rounds, max_rounds)
-    return centres_KD
-
-
-def fit_mini_batches(
-    values_ND: Floats,
-    n_clusters: int,
-    generator: np.random.Generator,
-    max_rounds: int,
-    progress: ProgressCallback = no_progress,
-) -> Floats:
-    """Return the centres that mini-batch k-means finds from random rows (Sculley, 2010).
-
-    Each centre is the running mean of the rows assigned to it. As in scikit-learn's
-    MiniBatchKMeans, centres of rare clusters move to random rows, and the smoothed inertia of the
-    batches decides when to stop.
-    """
-    n_rows = len(values_ND)
-    batch_size = min(max(BATCH_ROWS * n_clusters, MIN_BATCH), n_rows)
-    n_batches = max_rounds * n_rows // batch_size
-    smoothing = min(2 * batch_size / (n_rows + 1), 1.0)
-    centres_KD = values_ND[generator.choice(n_rows, n_clusters, replace=False)]
-    total_K = np.zeros(n_clusters, np.int64)
-    inertia = best = np.inf
-    n_without_gain = 0
-    for done in range(n_batches):
-        progress(LEARNING, done, n_batches)
-        batch_BD = values_ND[generator.integers(n_rows, size=batch_size)]
-        cluster_B, score_B = assign(batch_BD, centres_KD)
-        sums_KD, count_K = sum_clusters(batch_BD, cluster_B, n_clusters)
-        total_K += count_K
-        step_KD = sums_KD - count_K[:, None] * centres_KD
-        centres_KD += (step_KD / np.maximum(total_K, 1)[:, None]).astype(np.float32)
-        _move_rare_centres(centres_KD, total_K, batch_BD, generator)
-        if done == 0:  # The inertia of the start says nothing.
-            continue
-        current = float(_squared_distances(batch_BD, score_B).mean())
-        inertia = current if inertia == np.inf else inertia + smoothing * (current - inertia)
-        n_without_gain = 0 if inertia < best else n_without_gain + 1
-        best = min(best, inertia)
-        if n_without_gain >= PATIENCE:
-            break
-    progress(LEARNING, n_batches, n_batches)
-    return centres_KD
-
-
-def assign(values_ND: Floats, centres_KD: Floats) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the nearest centre of each row, on a tie the first, and its score |c|²/2 - v·c.
-
-    |v - c|² = |v|² - 2 v·c + |c|², and |v|² is the same for all centres.
-    """
-    import torch  # Slow to import, and prediction does not need it.
-
-    values, centres = torch.from_numpy(values_ND), torch.from_numpy(centres_KD)
-    half_squares_K = 0.5 * centres.square().sum(dim=1)
-    cluster_N = np.empty(len(values_ND), np.int64)
-    score_N = np.empty(len(values_ND), np.float32)
-    chunk = max(CHUNK_DISTANCES // len(centres_KD), MIN_CHUNK)
-
-    def assign_chunk(start: int) -> None:
-        rows = slice(start, start + chunk)
-        scores = torch.addmm(half_squares_K, values[rows], centres.T, alpha=-1).numpy()
-        cluster_N[rows] = scores.argmin(axis=1)
-        score_N[rows] = np.take_along_axis(scores, cluster_N[rows, None], axis=1)[:, 0]
-
-    small = len(values_ND) * centres_KD.size < SMALL_WORK
-    run_parts(assign_chunk, range(0, len(values_ND), chunk), small=small)
-    return cluster_N, score_N
-
-
-def sum_clusters(
-    values_ND: Floats, cluster_N: NDArray[np.int64], n_clusters: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the sum of the rows of each cluster, and their number."""
-    n_rows, n_columns = values_ND.shape
-    members = sparse.csr_array(
-        (np.ones(n_rows), cluster_N, np.arange(n_rows + 1)), shape=(n_rows, n_clusters)
-    ).T
-    sums_KD = np.empty((n_clusters, n_columns))
-
-    def sum_columns(start: int) -> None:
-        columns = slice(start, start + COLUMNS)
-        sums_KD[:, columns] = members @ values_ND[:, columns]
-
-    run_parts(sum_columns, range(0, n_columns, COLUMNS), small=values_ND.size < SMALL_WORK)
-    return sums_KD, np.bincount(cluster_N, minlength=n_clusters)
-
-
-def _find_means(
-    values_ND: Floats, cluster_N: NDArray[np.int64], score_N: Floats, n_clusters: int
-) -> Floats:
-    """Return the mean of each cluster; an empty one takes the row farthest from its centre."""
-    sums_KD, count_K = sum_clusters(values_ND, cluster_N, n_clusters)
-    empty = np.flatnonzero(count_K == 0)
-    if len(empty):
-        farthest = iter(np.argsort(-_squared_distances(values_ND, score_N), kind="stable"))
-        for cluster in empty:
-            row = next(row for row in farthest if count_K[cluster_N[row]] > 1)
-            sums_KD[cluster_N[row]] -= values_ND[row]
-            count_K[cluster_N[row]] -= 1
-            sums_KD[cluster], count_K[cluster] = values_ND[row], 1
-    return (sums_KD / count_K[:, None]).astype(np.float32)
-
-
-def _move_rare_centres(
-    centres_KD: Floats,
-    total_K: NDArray[np.int64],
-    batch_BD: Floats,
-    generator: np.random.Generator,
-) -> None:
-    """Move the centres of rare clusters, at most half a batch of them, to random rows."""
-    n_rare = int((total_K < RARE * total_K.max()).sum())
-    rare = np.argsort(total_K, kind="stable")[: min(n_rare, len(batch_BD) // 2)]
-    if len(rare):
-        rows = generator.choice(len(batch_BD), len(rare), replace=False)
-        centres_KD[rare] = batch_BD[rows]
-        total_K[rare] = np.delete(total_K, rare).min()
-
-
-def _squared_distances(values_ND: Floats, score_N: Floats) -> NDArray[np.float32]:
-    squares_N = np.einsum("nd,nd->n", values_ND, values_ND)
-    distances: NDArray[np.float32] = np.maximum(squares_N + 2 * score_N, 0)
-    return distances
+    means = MiniBatchKMeans(
+        n_clusters,
+        batch_size=max(BATCH_SIZE, 2 * n_clusters),
+        init_size=max(START_ROWS * n_clusters, BATCH_SIZE),
+        n_init=1,
+        random_state=int(generator.integers(2**31)),
+    )
+    with threadpool_limits(1):  # The bits depend on the number of threads.
+        means.fit(values_ND)
+    return np.ascontiguousarray(means.cluster_centers_, np.float32)

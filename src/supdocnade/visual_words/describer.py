@@ -24,7 +24,7 @@ from supdocnade.images.decode import (
     resized_size,
 )
 from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift, mirrored_order
-from supdocnade.schema import array
+from supdocnade.schema import array, stored
 from supdocnade.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -135,11 +135,25 @@ class SIFTDescriber:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Principal components of the features of patches."""
+    """Statistics of the features of a sample of images: of their patches, and as a whole."""
 
     mean_D: Floats = array("D", np.float32)
     components_DP: Floats = array("DP", np.float32)
     """(channels, components)."""
+    image_mean_F: Floats = array("F", np.float32)
+    map_scale_M: Floats = array("M", np.float32, above=0)
+    """Factors of the features of images, one for each map. All maps then have the same total
+    variance: a map with few channels would hardly count otherwise."""
+    map_width: tuple[int, ...] = stored(axis="M", least=1)
+    """Channels of every map."""
+
+    def __post_init__(self) -> None:
+        check_shape("image_mean_F", self.image_mean_F.shape, (sum(self.map_width),))
+
+    @cached_property
+    def image_scale_F(self) -> Floats:
+        """Factors of the features of images, (F,)."""
+        return np.repeat(self.map_scale_M, self.map_width)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -191,8 +205,9 @@ class FunctionDescriber(_ColorDescriber):
 class NetworkDescriber(_ColorDescriber):
     """Describes the patches of images, and the images, by a pretrained network.
 
-    The features of a patch are divided by their length and projected to principal components. Those
-    of the image are divided by their root mean square, and have the precision of float16.
+    Patches are those of the first map of the network. Their features are divided by their length
+    and projected to principal components. An image is described by all maps: the mean of a map is
+    divided by its root mean square, centred and scaled, and has the precision of float16.
     """
 
     name: str
@@ -222,32 +237,43 @@ class NetworkDescriber(_ColorDescriber):
 
     def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
         """Return the descriptors of the patches of an image, and its features as a whole."""
-        (rows, columns), patches_SD, image_F = self.network.describe(pixels, device=device)[0]
-        height, width = pixels.shape[:2]
-        y, x = np.mgrid[:rows, :columns].reshape(2, -1)
-        centres_S2 = np.stack([(y + 0.5) * height / rows, (x + 0.5) * width / columns], axis=1)
-        side = max(-(-height // rows), -(-width // columns))
+        maps = self.network.describe(pixels, device=device)
+        patches_SD = maps[0].patches_PD
+        centres_S2, patch_size_S = _place_patches(maps[0].grid, pixels)
         norm_S = np.linalg.norm(patches_SD, axis=1)
         patches_SD = patches_SD / np.maximum(norm_S, np.finfo(np.float32).tiny)[:, None]
+        image_F = np.concatenate([each.image_D / _root_mean_square(each.image_D) for each in maps])
+        if self.projection is not None:
+            image_F = (image_F - self.projection.image_mean_F) * self.projection.image_scale_F
         return Descriptors(
             self.project(patches_SD),
-            # The first patches of an image with fewer rows than patches begin before it.
-            np.maximum(centres_S2 - 0.5, 0).astype(np.float32),
+            centres_S2,
             norm_S,
-            np.full(len(norm_S), side, np.int32),
+            patch_size_S,
             # Their precision in files, so that stored features are those of a new photograph.
-            (image_F / _root_mean_square(image_F)).astype(np.float16).astype(np.float32),
+            image_F.astype(np.float16).astype(np.float32),
         )
 
-    def divide_features(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Floats | None:
-        """Return features of the patches whose mean is the features of the image, (patches, F).
+    def divide_features(
+        self, pixels: NDArray[np.uint8], device: str = "cpu"
+    ) -> list[Descriptors] | None:
+        """Return features of the patches of every map, whose means are the features of the image.
 
         They are None if the network describes the image by a token of its own.
         """
         if self.network.description.class_tokens:
             return None
-        _, patches_SF, image_F = self.network.describe(pixels, device=device)[0]
-        return patches_SF / _root_mean_square(image_F)
+        assert self.projection is not None
+        found, first = [], 0
+        for grid, patches_SD, image_D in self.network.describe(pixels, device=device):
+            columns = slice(first, first := first + len(image_D))
+            parts_SD = patches_SD / _root_mean_square(image_D)
+            parts_SD -= self.projection.image_mean_F[columns]
+            parts_SD *= self.projection.image_scale_F[columns]
+            centres_S2, patch_size_S = _place_patches(grid, pixels)
+            norm_S = np.linalg.norm(patches_SD, axis=1)
+            found.append(Descriptors(parts_SD, centres_S2, norm_S, patch_size_S))
+        return found
 
     def project(self, patches_SD: Floats) -> Floats:
         """Return the principal components of features, or the features before `fit`."""
@@ -259,8 +285,14 @@ class NetworkDescriber(_ColorDescriber):
             )
         return projected
 
-    def fit(self, patches_ND: Floats) -> "NetworkDescriber":
-        """Return a describer with the components of a sample of features of unit length."""
+    def fit(self, patches_ND: Floats, image_BF: Floats) -> "NetworkDescriber":
+        """Return a describer with the statistics of a sample of features.
+
+        Parameters
+        ----------
+        patches_ND : features of patches, of unit length.
+        image_BF : features of images.
+        """
         n_components = min(N_COMPONENTS, patches_ND.shape[1], len(patches_ND))
         mean_D = patches_ND.mean(axis=0, dtype=np.float64).astype(np.float32)
         with one_blas_thread():
@@ -270,7 +302,27 @@ class NetworkDescriber(_ColorDescriber):
         # The sign of a component is arbitrary: its largest entry is made positive.
         largest_P = components_DP[abs(components_DP).argmax(axis=0), np.arange(n_components)]
         components_DP = (components_DP * np.sign(largest_P)).astype(np.float32)
-        return replace(self, projection=Projection(mean_D, components_DP))
+        image_mean_F = image_BF.mean(axis=0, dtype=np.float64)
+        widths = tuple(channels for _, _, channels in self.network.shapes)
+        variance_F = image_BF.var(axis=0, dtype=np.float64)
+        total_M = np.add.reduceat(variance_F, np.cumsum((0, *widths[:-1])))
+        varies = (total_M > 0) & (total_M[0] > 0)  # All images of a sample may be equal in a map.
+        scale_M = np.sqrt(np.divide(total_M[0], total_M, out=np.ones_like(total_M), where=varies))
+        statistics = (image_mean_F.astype(np.float32), scale_M.astype(np.float32), widths)
+        return replace(self, projection=Projection(mean_D, components_DP, *statistics))
+
+
+def _place_patches(
+    grid: tuple[int, int], pixels: NDArray[np.uint8]
+) -> tuple[Floats, NDArray[np.int32]]:
+    """Return the centres, (patches, 2), and sides, (patches,), of a grid of patches."""
+    (rows, columns), (height, width) = grid, pixels.shape[:2]
+    y, x = np.mgrid[:rows, :columns].reshape(2, -1)
+    centres_S2 = np.stack([(y + 0.5) * height / rows, (x + 0.5) * width / columns], axis=1)
+    side = max(-(-height // rows), -(-width // columns))
+    # The first patches of an image with fewer rows than patches begin before it.
+    centres_S2 = np.maximum(centres_S2 - 0.5, 0).astype(np.float32)
+    return centres_S2, np.full(len(y), side, np.int32)
 
 
 def _root_mean_square(features_F: Floats) -> np.float32:

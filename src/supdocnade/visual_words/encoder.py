@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_shape
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.images.regions import Regions
 from supdocnade.schema import array, fingerprint, stored, unstored
@@ -47,9 +47,8 @@ class EncodedImage(NamedTuple):
     """(patches · words per patch · grids,) columns of the count matrix, one per visual word and
     region."""
     words_SM: NDArray[np.int32]
-    """(patches, words per patch) visual words, -1 where a patch has fewer than others. The patches
-    of the mirror image follow those of the image if the encoder has `mirror`, and the patches of
-    SIFT words follow those of a network."""
+    """(patches, words per patch) visual words. The patches of the mirror image follow those of the
+    image if the encoder has `mirror`."""
     centres_S2: NDArray[np.float32]
     """(patches, 2): y and x in pixels of the resized image, for mirrored patches, too."""
     patch_size_S: NDArray[np.int32]
@@ -63,8 +62,8 @@ class EncodedImage(NamedTuple):
     @property
     def patch_of_id(self) -> NDArray[np.int64]:
         """Number of the patch of each entry of `ids`."""
-        patch_N = np.nonzero(self.words_SM >= 0)[0]
-        return np.repeat(patch_N, len(self.ids) // max(len(patch_N), 1))
+        n_patches = len(self.words_SM)
+        return np.repeat(np.arange(n_patches), len(self.ids) // max(n_patches, 1))
 
     @property
     def words(self) -> ImageWords:
@@ -83,27 +82,12 @@ class ImageEncoder:
     """Number of nearest visual words assigned to each patch."""
     mirror: bool = False
     """True if an image also has the words of the same patches mirrored, in the same columns; only
-    with SIFT alone."""
-    sift_encoder: "ImageEncoder | None" = None
-    """Encoder of SIFT words beside those of a network or function, numbered after them, with the
-    same regions."""
+    with SIFT."""
 
     @property
     def n_words(self) -> int:
-        """Number of visual words, with the SIFT words beside others."""
-        sift = self.sift_encoder
-        return self.codebook.n_words + (0 if sift is None else sift.n_words)
-
-    def count_learned(self) -> dict[str, int]:
-        """Return `n_words` and `n_sift_words` of `BagOfVisualWords` with the numbers of words here.
-
-        Images with few patches give fewer words than were asked for.
-        """
-        sift = self.sift_encoder
-        return {
-            "n_words": self.codebook.n_words,
-            "n_sift_words": 0 if sift is None else sift.n_words,
-        }
+        """Number of visual words."""
+        return self.codebook.n_words
 
     @property
     def n_features(self) -> int:
@@ -113,9 +97,14 @@ class ImageEncoder:
     @property
     def n_image_features(self) -> int:
         """Number of features of a whole image; 0 unless a network describes images."""
+        return sum(self.map_width)
+
+    @property
+    def map_width(self) -> tuple[int, ...]:
+        """Number of features in every map of a network; none unless a network describes images."""
         if not isinstance(self.describer, NetworkDescriber) or self.describer.projection is None:
-            return 0
-        return len(self.describer.projection.mean_D)
+            return ()
+        return self.describer.projection.map_width
 
     @cached_property
     def mirrored_codebook(self) -> Codebook:
@@ -144,35 +133,13 @@ class ImageEncoder:
             centres_S2, patch_size_S = np.tile(centres_S2, (2, 1)), np.tile(patch_size_S, 2)
         else:
             cells_SG = self.regions.cells(centres_S2, size)
-        encoded = EncodedImage(
+        return EncodedImage(
             self.regions.words(words_SM, cells_SG, self.n_words).astype(np.int32),
             words_SM,
             centres_S2,
             patch_size_S,
             size,
             found.image_F,
-        )
-        return encoded if self.sift_encoder is None else self._add_sift_words(encoded, pixels)
-
-    def _add_sift_words(self, encoded: EncodedImage, pixels: NDArray[np.uint8]) -> EncodedImage:
-        """Return an image with its SIFT words added; an image too narrow for a patch has none."""
-        assert self.sift_encoder is not None
-        try:
-            sift = self.sift_encoder.encode(pixels)
-        except UnreadableImage:
-            return encoded
-        cell_N, word_N = np.divmod(sift.ids, self.sift_encoder.n_words)
-        ids_N = (cell_N * self.n_words + self.codebook.n_words + word_N).astype(np.int32)
-        words_SM = np.full((len(sift.words_SM), encoded.words_SM.shape[1]), -1, np.int32)
-        words_SM[:, :1] = self.codebook.n_words + sift.words_SM
-        scale_2 = np.divide(encoded.size, sift.size)  # SIFT may resize the image.
-        centres_S2 = ((sift.centres_S2 + 0.5) * scale_2 - 0.5).astype(np.float32)
-        patch_size_S = np.round(sift.patch_size_S * scale_2.max()).astype(np.int32)
-        return encoded._replace(
-            ids=np.concatenate([encoded.ids, ids_N]),
-            words_SM=np.concatenate([encoded.words_SM, words_SM]),
-            centres_S2=np.concatenate([encoded.centres_S2, centres_S2]),
-            patch_size_S=np.concatenate([encoded.patch_size_S, patch_size_S]),
         )
 
     def fingerprint(self) -> str:

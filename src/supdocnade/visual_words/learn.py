@@ -50,6 +50,8 @@ class PatchSample(NamedTuple):
     contrast_N: NDArray[np.float32]
     image_N: NDArray[np.int64]
     """Number of the image of each patch."""
+    features_BF: NDArray[np.float32]
+    """(images, features) of the images; no columns unless a network describes them."""
     candidate_M: NDArray[np.int64]
     """Numbers of the patches whose pixels are stored."""
     pixels_M: NDArray[np.uint8]
@@ -88,12 +90,7 @@ def learn_words(
     elif callable(settings.features):
         decoding = replace(sift.decoding, color=True)
         describer = FunctionDescriber(function=settings.features, decoding=decoding)
-    shared: dict[str, Any] = {
-        "seed": seed,
-        "contrast_percentile": settings.contrast_percentile,
-        "sample_size": settings.sample_size,
-    }
-    fitted = fit_words(
+    return fit_words(
         images,
         describer,
         regions,
@@ -102,12 +99,10 @@ def learn_words(
         min_words=min_words,
         n_nearest=settings.n_nearest,
         mirror=settings.mirror,
-        **shared,
+        seed=seed,
+        contrast_percentile=settings.contrast_percentile,
+        sample_size=settings.sample_size,
     )
-    if settings.n_sift_words:
-        n_words = settings.n_sift_words
-        fitted = fit_sift_words(fitted, images, sift, options, n_words=n_words, **shared)
-    return fitted
 
 
 def fit_words(
@@ -124,7 +119,6 @@ def fit_words(
     contrast_percentile: float = 0.0,
     sample_size: int | None = None,
     n_examples: int = N_EXAMPLES,
-    beside: Describer | None = None,
 ) -> FittedWords:
     """Learn visual words from images.
 
@@ -137,8 +131,6 @@ def fit_words(
         descriptors.
     sample_size : number of patches in the sample; by default 100,000, or 20 per word if more.
     n_examples : maximum number of example patches per word.
-    beside : describer of other words of the same images, which reads them and determines the side
-        of example patches.
     """
     is_sift = isinstance(describer, SIFTDescriber)
     least = SAMPLE_SIZE if is_sift else NETWORK_SAMPLE_SIZE
@@ -150,10 +142,9 @@ def fit_words(
         seed,
         options,
         with_pixels=n_examples > 0,
-        beside=beside,
     )
     if isinstance(describer, NetworkDescriber):
-        describer = describer.fit(sample.values_ND)
+        describer = describer.fit(sample.values_ND, sample.features_BF)
         sample = sample._replace(values_ND=describer.project(sample.values_ND))
     elif isinstance(describer, SIFTDescriber) and contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
@@ -177,43 +168,6 @@ def fit_words(
     )
 
 
-def fit_sift_words(
-    fitted: FittedWords,
-    images: Sequence[Any],
-    describer: SIFTDescriber,
-    options: RunOptions = RunOptions(),
-    **settings: Any,
-) -> FittedWords:
-    """Learn SIFT words beside others of the same images.
-
-    Images that are too narrow for a patch are skipped. With few different patches there are fewer
-    words, and none if there are not two of them.
-
-    Parameters
-    ----------
-    fitted : words of a network or function, as `fit_words` returns them.
-    settings : as for `fit_words`, valid ones.
-    """
-    encoder = fitted.encoder
-    try:
-        sift = fit_words(
-            images,
-            describer,
-            encoder.regions,
-            replace(options, on_error="skip"),
-            min_words=2,
-            beside=encoder.describer,
-            **settings,
-        )
-    except InvalidArgument:  # The settings are valid, so there are too few patches.
-        return fitted
-    return FittedWords(
-        encoder=replace(encoder, sift_encoder=sift.encoder),
-        examples=fitted.examples + sift.examples,
-        skipped=fitted.skipped,
-    )
-
-
 def sample_patches(
     images: Sequence[Any],
     describer: Describer,
@@ -222,14 +176,13 @@ def sample_patches(
     options: RunOptions = RunOptions(),
     *,
     with_pixels: bool = True,
-    beside: Describer | None = None,
 ) -> tuple[PatchSample, list[SkippedImage]]:
     """Draw at most about `sample_size` patches at random, equally many from each image read."""
     if not len(images):
         raise InvalidArgument("X must have an image, got none.")
     per_image = max(sample_size // len(images), min(MIN_PER_IMAGE, sample_size))
     n_images = min(len(images), max(sample_size // per_image, 1))
-    side = (beside or describer).example_side
+    side = describer.example_side
     n_candidates = max(MAX_PIXEL_BYTES // (n_images * side * side * 3), 1) if with_pixels else 0
     shuffled = named_generator(seed, "sample").permutation(len(images))
     samples, skipped, n_before = [], [], 0
@@ -237,7 +190,6 @@ def sample_patches(
         partial(
             _sample_image,
             describer,
-            beside,
             per_image,
             n_candidates,
             seed,
@@ -263,7 +215,6 @@ def sample_patches(
 
 def _sample_image(
     describer: Describer,
-    beside: Describer | None,
     per_image: int,
     n_candidates: int,
     seed: int,
@@ -273,8 +224,6 @@ def _sample_image(
     number: int,
 ) -> PatchSample:
     """Draw patches of one image, and cut out the pixels of the first `n_candidates` drawn."""
-    if beside is not None:
-        source = beside.read(source, name)
     if n_candidates:
         pixels, colors = describer.read_with_color(source, name)
     else:
@@ -283,7 +232,8 @@ def _sample_image(
     drawn = named_generator(seed, "patches", number).permutation(len(found.values_SD))[:per_image]
     candidates = np.sort(drawn[:n_candidates])
     drawn = np.sort(drawn)
-    side = (beside or describer).example_side
+    side = describer.example_side
+    image_F = np.empty(0, np.float32) if found.image_F is None else found.image_F
     if n_candidates:
         cut = cut_patches(
             colors, found.centres_S2[candidates], found.patch_size_S[candidates], side
@@ -294,6 +244,7 @@ def _sample_image(
         found.values_SD[drawn],
         found.contrast_S[drawn],
         np.full(len(drawn), number),
+        image_F[None],
         np.searchsorted(drawn, candidates),
         cut,
     )

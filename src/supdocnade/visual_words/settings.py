@@ -14,7 +14,6 @@ from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.network_description import is_network_name
 from supdocnade.images.regions import Grid, Regions
 from supdocnade.runs import DEVICES
-from supdocnade.visual_words.codebook import MAX_WORDS
 from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
 
 
@@ -53,13 +52,12 @@ class VisualWordSettings:
         "sift",
         'Description of patches: "sift", the name of a network (`supdocnade features` lists and '
         "imports networks), or a function. With a network, `step`, `patch_size`, `max_side`, "
-        "`contrast_percentile` and `upscale` affect only the SIFT words (`n_sift_words`), and "
-        "`encode` also returns features of the whole images (`global_features`). A function gets "
-        "the pixels of an image, (height, width, 3) uint8, and returns the descriptors of its "
-        "patches, (patches, D), their centres, (patches, 2), y and x in pixels, and their sides in "
-        "pixels, (patches,) or one number. It is called from several threads if `n_jobs` is not 1; "
-        "of these settings `max_side` and `upscale` determine its image, and the words cannot be "
-        "saved.",
+        "`contrast_percentile` and `upscale` have no effect, and `encode` also returns features of "
+        "the whole images (`global_features`). A function gets the pixels of an image, (height, "
+        "width, 3) uint8, and returns the descriptors of its patches, (patches, D), their centres, "
+        "(patches, 2), y and x in pixels, and their sides in pixels, (patches,) or one number. It "
+        "is called from several threads if `n_jobs` is not 1; of these settings `max_side` and "
+        "`upscale` determine its image, and the words cannot be saved.",
         kind="str or callable",
         group="model",
     )
@@ -77,15 +75,6 @@ class VisualWordSettings:
         "Patches with less contrast than this percentile of all patches get shorter descriptors.",
         least=0,
         most=100,
-        group="model",
-    )
-    n_sift_words: int = setting(
-        0,
-        "Maximum number of words for SIFT descriptors beside the words of a network or function. "
-        "They are counted in the same regions and numbered after the others. There are fewer if "
-        "the images have few different patches, and an image that is too narrow for a patch has "
-        "none.",
-        least=0,
         group="model",
     )
     upscale: bool = setting(
@@ -120,20 +109,11 @@ class VisualWordSettings:
     def check(self) -> tuple[SIFTDescriber, Regions]:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
         check_settings(self)
-        if self.n_sift_words > MAX_WORDS or self.n_sift_words == 1:
-            raise InvalidArgument(
-                f"n_sift_words must be 0, or 2 to {MAX_WORDS}, got {self.n_sift_words}."
-            )
         is_name = isinstance(self.features, str) and is_network_name(self.features)
         if not is_name and not callable(self.features):
             raise InvalidArgument(
                 "features must be 'sift', a function or the name of a network, which "
                 f"supdocnade features --import FILE imports, got {self.features!r}."
-            )
-        if self.features == "sift" and self.n_sift_words:
-            raise InvalidArgument(
-                "n_sift_words must be 0 with features 'sift', whose number of words is n_words, "
-                f"got {self.n_sift_words}."
             )
         if self.n_nearest > self.n_words:
             raise InvalidArgument(
@@ -145,8 +125,7 @@ class VisualWordSettings:
                 "mirrored."
             )
         if self.sample_size is not None:
-            least = max(self.n_words, self.n_sift_words)
-            check_count("sample_size", self.sample_size, least=least)
+            check_count("sample_size", self.sample_size, least=self.n_words)
         patch_size = self.patch_size
         if isinstance(patch_size, Sequence | np.ndarray):
             patch_size = tuple(patch_size)

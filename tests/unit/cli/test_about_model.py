@@ -22,8 +22,7 @@ def test_info_lists_classes_tags_settings_and_figures():
     lines = [line.split() for line in format_info(fitted, 0).splitlines()]
     assert ["coast", "8"] in lines
     assert ["features", "sift"] in lines
-    assert ["classifier", "svm"] in lines
-    assert found["classifier"] == "svm"
+    assert found["choices"]["vote_weight"] == fitted.choices.vote_weight
     assert ["n_topics", "12"] in lines
     assert "n_topics" not in format_info(fitted, 0, all_rows=False)
     error = f"{100 * fitted.held_out.figures['class_calibration_error']:.1f}"
@@ -60,7 +59,7 @@ def test_a_model_to_share_says_what_it_carries(model, tmp_path):
     assert "\n# someone/scenes\n" in (tmp_path / "whole/README.md").read_text()
     assert SceneModel.load(tmp_path / "whole").fitted_.thumbnails.pictures
     done = supdocnade("card", model, "-o", tmp_path / "less", "--strip", "--license", "mit")
-    assert "without pictures, names and tags" in done.err
+    assert "without pictures and names" in done.err
     assert "\nlicense: mit\n" in (tmp_path / "less/README.md").read_text()
     assert is_stripped(SceneModel.load(tmp_path / "less").fitted_)
 

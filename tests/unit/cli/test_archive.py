@@ -98,7 +98,7 @@ def test_an_index_is_not_replaced_by_an_empty_one(indexed):
 
 def test_an_index_of_another_model_is_replaced_only_if_asked(indexed):
     before = stored(indexed)
-    small_model("softmax").save(indexed / "other")
+    small_model("sigmoid").save(indexed / "other")
     command = ("index", indexed / "other", indexed / "one", "-o", indexed / "scenes.index")
     done = supdocnade(*command)
     assert (done.code, done.out) == (1, "")

@@ -15,7 +15,7 @@ from supdocnade.scene.persistence import load_scene
     [
         ("max_epochs=0", "--set max_epochs must be a whole number of at least 1, got 0."),
         ("learning_rate=fast", "--set learning_rate must be a finite number above 0, got 'fast'."),
-        ("classifier=forest", "--set classifier must be one of 'auto', 'softmax', 'svm', got"),
+        ("activation=gelu", "--set activation must be one of 'relu', 'tanh', 'sigmoid', got"),
         ("mirror=1", "--set mirror must be True or False, got 1."),
         ("grids=1", "--set grids: there is no such setting; did you mean grid?"),
     ],

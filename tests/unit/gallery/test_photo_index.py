@@ -190,7 +190,7 @@ def test_a_view_is_never_read(tmp_path, fitted):
 
 def test_an_index_of_another_model_is_refused(folder):
     with pytest.raises(StorageError, match="another model"):
-        Gallery.load(folder / "index", small_model("softmax").fitted_)
+        Gallery.load(folder / "index", small_model("sigmoid").fitted_)
 
 
 def test_accents_and_case_do_not_matter(tmp_path, fitted):

@@ -39,6 +39,7 @@ def explanation(shares, centres, sizes=None, name="street", kind="label", given=
         patch_size_S=np.full(len(shares), 16, np.int32) if sizes is None else np.array(sizes),
         size=SIZE,
         topic_share_H=np.zeros(3),
+        feature_share=0.0,
         empty=-1.0,
         whole=-1.0 + sum(shares),
     )

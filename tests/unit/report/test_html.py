@@ -180,8 +180,12 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
             ["F-measure", "Tags", "class and tag"],
         ),
         ({"held_out": 0.0}, ["No photographs were held out"], ["Accuracy", "Predictions for"]),
-        ({"n_classes": 1}, ["no classification to evaluate"], ["Accuracy", "Confusions"]),
-        ({"n_classes": 2, "classifier": "softmax"}, ["Accuracy"], ["support vector machine"]),
+        (
+            {"n_classes": 1},
+            ["no classification to evaluate"],
+            ["Accuracy", "Confusions", "support vector machine"],
+        ),
+        ({"n_classes": 2}, ["Accuracy", "predicted by a support vector machine"], []),
         ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["Typical details"], []),
     ],
 )

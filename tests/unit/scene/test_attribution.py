@@ -1,18 +1,22 @@
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from tests.scene_model import scenes, small_model
+from tests.scene_model import columns, scenes, small_model
 
+from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import annotation_log_odds, topic_features, word_log_proba
 from supdocnade.model.network import SupDocNADENetwork, random_tree
-from supdocnade.scene.attribution import attribute_score, class_term_score
-from supdocnade.scene.class_heads import RBFSVM, SoftmaxHead
-from supdocnade.scene.tag_heads import LogisticTags, WordTags
+from supdocnade.scene.attribution import N_VOTERS, attribute_score
+from supdocnade.scene.calibration import SVMSettings
+from supdocnade.scene.class_heads import RBFSVM
+from supdocnade.scene.heads import Score
+from supdocnade.scene.references import References
+from supdocnade.scene.tag_heads import FREQUENCY_WEIGHT, LogisticTags, WordTags
 
 N_WORDS, N_TAGS, N_TOPICS, N_CLASSES = 30, 7, 12, 4
 ACTIVATIONS = ("relu", "tanh", "sigmoid")
@@ -48,121 +52,91 @@ def topics(made, words, amounts):
     return kinds.get(made.config.activation, lambda x: 1 / (1 + np.exp(-x)))(a.astype(np.float64))
 
 
-class Attribution(NamedTuple):
-    word_share_V: np.ndarray
-    global_slope_F: np.ndarray
-    topic_share_H: np.ndarray
-    empty: float
-    whole: float
+def check_sums(found, limit=1e-3):
+    rise = pytest.approx(found.whole - found.empty, abs=limit)
+    assert found.topic_share_H.sum() + found.feature_share == rise
+    assert found.share_V.sum() + found.slope_F @ FEATURES[: len(found.slope_F)] == rise
 
 
-def attribute(made, words, amounts, score):
-    return Attribution(*attribute_score(made.arrays(), words, amounts, score))
+FEATURES = np.array([0.5, -2.0, 1.0, 0.3], np.float32)
+"""Of two maps, with 3 and 1 channels."""
 
 
-def some_svm(made):
-    hidden = np.stack([topics(made, *document(seed)) for seed in range(40)])
-    return RBFSVM.fit(made.arrays(), hidden, np.arange(40) % N_CLASSES, RBFSVM.defaults)
+def some_svm(made, with_features):
+    """Return a classifier of drawn documents, and the references that it compares with."""
+    topics_NH = np.stack([topics(made, *document(seed)) for seed in range(40)]).astype(np.float32)
+    features_NF, widths = None, ()
+    if with_features:
+        features_NF = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
+        widths = (3, 1)
+    references = References.of(topics_NH, features_NF, widths)
+    label_N = np.arange(40) % N_CLASSES
+    return RBFSVM.fit(references, label_N, N_CLASSES, SVMSettings()), references
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("label", range(N_CLASSES))
-def test_shares_of_a_logit_add_up(activation, label):
-    made = network(activation)
-    words, amounts = document(label)
-    found = attribute(made, words, amounts, SoftmaxHead.of(made.arrays()).explain(label))
-    rise = found.whole - found.empty
-    assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-5)
-    assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-5)
-    assert found.whole == pytest.approx(
-        SoftmaxHead.of(made.arrays()).explain(label).value(topics(made, words, amounts)[None])[0],
-        abs=1e-5,
+@pytest.mark.parametrize("with_features", [False, True])
+def test_shares_of_a_class_add_up(activation, with_features):
+    made = network(activation, n_global_features=4 if with_features else 0)
+    svm, references = some_svm(made, with_features)
+    features_F = FEATURES if with_features else None
+    for seed in range(5):
+        words, amounts = document(seed)
+        label = seed % N_CLASSES
+        score = svm.explain(label, references)
+        found = attribute_score(made.arrays(), words, amounts, score, features_F)
+        check_sums(found)
+        counts = sparse.csr_array((amounts, (np.zeros_like(words), words)), shape=(1, N_WORDS))
+        features_BF = FEATURES[None] if with_features else None
+        photograph = references.compare(
+            topic_features(made.arrays(), counts, features_BF), features_BF
+        )
+        assert found.whole == pytest.approx(svm.scores(photograph)[0, label], abs=1e-5)
+        assert (found.feature_share != 0) == with_features
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_shares_of_a_tag_add_up(activation, output):
+    made = network(activation, output=output)
+    score = WordTags(made.arrays()).explain(3)
+    for seed in range(5):
+        found = attribute_score(made.arrays(), *document(seed), score)
+        check_sums(found)
+        assert found.feature_share == 0
+
+
+def test_shares_of_a_logistic_tag_and_of_features_add_up():
+    made = network("relu", annotation_output="sigmoid", n_global_features=4)
+    of_topics = LogisticTags(made.arrays()).explain(3)
+    score = Score(
+        lambda vector_QX: of_topics.value(vector_QX[:, :N_TOPICS]),
+        lambda vector_QX: np.pad(of_topics.gradient(vector_QX[:, :N_TOPICS]), [(0, 0), (0, 4)]),
     )
-
-
-def test_shares_of_a_logistic_tag_and_of_global_features_add_up():
-    made = network("relu", annotation_output="sigmoid", n_global_features=3)
     words, amounts = document()
-    features = np.array([0.5, -2.0, 1.0], np.float32)
-    score = LogisticTags(made.arrays()).explain(3)
-    found = Attribution(*attribute_score(made.arrays(), words, amounts, score, features))
-    global_share = features @ found.global_slope_F
-    shares = found.word_share_V.sum() + global_share
-    assert global_share != 0
-    assert shares == pytest.approx(found.whole - found.empty, abs=1e-5)
+    found = attribute_score(made.arrays(), words, amounts, score, FEATURES)
+    check_sums(found, 1e-5)
+    assert found.slope_F.any()
     counts = sparse.csr_array((amounts, (np.zeros_like(words), words)), shape=(1, N_WORDS))
-    hidden = topic_features(made.arrays(), counts, features[None])
+    hidden = topic_features(made.arrays(), counts, FEATURES[None])
     log_odds = annotation_log_odds(made.arrays(), hidden)
     assert found.whole == pytest.approx(log_odds[0, 3], abs=1e-5)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_integral_of_a_logit_is_its_closed_form(activation):
+def test_integral_of_a_linear_score_is_its_closed_form(activation):
     """The mean slope of a topic along the path is U (g(c + s) - g(c)) / s."""
     made = network(activation)
     words, amounts = document()
     W = made.word_embedding.detach().numpy()[words].astype(np.float64)
+    U_H = np.random.default_rng(0).normal(size=N_TOPICS)
+    score = Score(lambda h_QX: h_QX @ U_H, lambda h_QX: np.tile(U_H, (len(h_QX), 1)))
     nothing = np.empty(0, np.int64), np.empty(0)
-    rise = topics(made, words, amounts) - topics(made, *nothing)
-    topic_share = made.label_weight.detach().numpy()[1] * rise
-    found = attribute(made, words, amounts, SoftmaxHead.of(made.arrays()).explain(1))
+    topic_share = U_H * (topics(made, words, amounts) - topics(made, *nothing))
+    found = attribute_score(made.arrays(), words, amounts, score)
     np.testing.assert_allclose(found.topic_share_H, topic_share, atol=1e-6)
     word_share = amounts * (W @ (topic_share / (amounts @ W)))
-    np.testing.assert_allclose(found.word_share_V, word_share, atol=1e-6)
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("kind", ["svm", "tree", "softmax"])
-def test_shares_of_svm_and_tags_add_up(activation, kind):
-    made = network(activation, output="softmax" if kind == "softmax" else "tree")
-    score = some_svm(made).explain(2) if kind == "svm" else WordTags(made.arrays()).explain(3)
-    for seed in range(5):
-        words, amounts = document(seed)
-        found = attribute(made, words, amounts, score)
-        rise = found.whole - found.empty
-        assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
-        assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
-
-
-def classifier(made, kind):
-    return some_svm(made) if kind == "svm" else SoftmaxHead.of(made.arrays())
-
-
-def decide(made, kind, hidden):
-    if kind == "svm":
-        return some_svm(made).scores(hidden)
-    return hidden @ made.label_weight.detach().numpy().T + made.label_bias.detach().numpy()
-
-
-SHARE = np.array([0.5, 0.2, 0.01, 0.1])
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("kind", ["svm", "logits"])
-def test_shares_of_a_tag_with_a_class_term_add_up(activation, kind):
-    made = network(activation)
-    tag = WordTags(made.arrays()).explain(3)
-    score = tag.add(class_term_score(classifier(made, kind), 0.7, SHARE), 2.0)
-    for seed in range(5):
-        words, amounts = document(seed)
-        found = attribute(made, words, amounts, score)
-        rise = found.whole - found.empty
-        assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
-        assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
-        hidden = topics(made, words, amounts)[None]
-        expected = np.exp(decide(made, kind, hidden) / 0.7)
-        term = np.log(expected @ SHARE / expected.sum())
-        assert found.whole == pytest.approx(tag.value(hidden)[0] + 2 * term[0], abs=1e-4)
-
-
-@pytest.mark.parametrize("kind", ["svm", "logits"])
-def test_gradients_of_the_class_term_are_finite_differences(kind):
-    made = network("relu")
-    score = class_term_score(classifier(made, kind), 0.7, SHARE)
-    hidden = topics(made, *document())
-    steps = np.eye(N_TOPICS) * 1e-5
-    slopes = (score.value(hidden + steps) - score.value(hidden - steps)) / 2e-5
-    np.testing.assert_allclose(score.gradient(hidden[None])[0], slopes, rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(found.share_V, word_share, atol=1e-6)
 
 
 def test_the_score_of_a_tag_is_its_log_probability():
@@ -188,18 +162,19 @@ def test_gradients_of_a_tag_are_finite_differences(output):
 IMAGE = scenes(1, 9)[1].image
 
 
-@pytest.mark.parametrize(("classifier", "limit"), [("svm", 1e-3), ("softmax", 1e-5)])
-def test_shares_of_patches_add_up_to_the_score(classifier, limit):
-    model = small_model(classifier)
+@pytest.mark.parametrize("annotation_output", ["words", "sigmoid"])
+def test_shares_of_patches_add_up_to_the_score_of_a_class(annotation_output):
+    model = small_model(annotation_output)
     found = model.explain(IMAGE)
     assert found.name == model.predict([IMAGE])[0]
     rise = found.whole - found.empty
-    assert found.share_S.sum() == pytest.approx(rise, abs=limit)
-    assert found.topic_share_H.sum() == pytest.approx(rise, abs=limit)
-    scores = model.fitted_.class_head.scores(model.transform([IMAGE]))
+    assert found.share_S.sum() == pytest.approx(rise, abs=1e-3)
+    assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
+    scores = model.fitted_.class_head.scores(model._compare([IMAGE]))
     number = model.classes_.tolist().index(found.name)
-    if classifier == "svm":
-        assert found.whole == pytest.approx(scores[0, number], abs=1e-4)
+    assert found.whole == pytest.approx(scores[0, number], abs=1e-4)
+    assert found.score == "decision value of the SVM"
+    assert (found.feature_share, found.global_share, found.voters) == (0, 0, ())
 
 
 def test_an_explanation_tells_the_probability_and_the_decision():
@@ -218,21 +193,36 @@ def test_an_explanation_tells_the_probability_and_the_decision():
     assert found.decision.endswith(f": not given, a tag needs {100 * threshold:.0f} %")
 
 
-@pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_the_explained_score_of_a_tag_ranks_it(classifier):
-    model = small_model(classifier)
-    weight = model.fitted_.choices.class_tag_weight
-    assert weight > 0
-    factor = "" if weight == 1 else f"{weight:g} "
-    hidden = model.transform([IMAGE])
-    scores = model.fitted_.tag_scores(hidden, model.fitted_.class_proba(hidden))[0]
+@pytest.mark.parametrize("output", ["words", "sigmoid"])
+def test_an_explanation_of_a_tag_is_that_of_its_output(output):
+    """Scores of words are relative to all tags of the photograph."""
+    model = small_model(output)
+    scores_A = model.fitted_.tag_head.scores(model.transform([IMAGE]))[0]
     found = [model.explain(IMAGE, tag=tag) for tag in model.tag_names_]
-    whole = np.array([each.whole for each in found])
-    # Scores are relative to all tags of the photograph, which is the same number for each.
-    np.testing.assert_allclose(whole - whole[0], scores - scores[0], atol=1e-4)
+    away_A = np.array([each.whole for each in found]) - scores_A
+    np.testing.assert_allclose(away_A, away_A[0] if output == "words" else 0, atol=1e-4)
+    described = {"words": "log p", "sigmoid": "logit p"}[output]
     for each in found:
         assert each.share_S.sum() == pytest.approx(each.whole - each.empty, abs=1e-3)
-        assert each.score == f"log p({each.name}) + {factor}log p({each.name} | classes)"
+        assert each.score == f"{described}({each.name})"
+
+
+def test_an_explanation_of_a_tag_names_the_photographs_that_vote_for_it():
+    model = small_model()
+    fitted, photographs = model.fitted_, model._compare([IMAGE])
+    tags_of = dict(zip(fitted.training_set.photographs.names, columns(scenes())[2], strict=True))
+    share_A = fitted.votes.shares(photographs.distance_BN, np.zeros(len(fitted.tag_names)))[0]
+    for tag, share in zip(fitted.tag_names, share_A, strict=True):
+        voters = model.explain(IMAGE, tag=tag).voters
+        assert len(voters) <= N_VOTERS
+        assert (share >= 0.05) <= bool(voters)
+        assert all(tag in tags_of[name] for name, _ in voters)
+        shares = [each for _, each in voters]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) <= share / (1 - FREQUENCY_WEIGHT) + 1e-9
+    silent = SceneModel()
+    silent.fitted_ = replace(fitted, votes=None)
+    assert silent.explain(IMAGE, tag="tree").voters == ()
 
 
 def test_unknown_names_are_refused():
@@ -245,16 +235,3 @@ def test_unknown_names_are_refused():
         model.explain(IMAGE, tag="moon base")
     with pytest.raises(InvalidArgument, match="must not both be given"):
         model.explain(IMAGE, label="coast", tag="tree")
-
-
-def test_the_explained_score_of_a_logistic_tag_is_that_which_ranks_it():
-    model = small_model("softmax", "sigmoid")
-    weight = model.fitted_.choices.class_tag_weight
-    hidden = model.transform([IMAGE])
-    scores = model.fitted_.tag_scores(hidden, model.fitted_.class_proba(hidden))[0]
-    for tag, score in zip(model.tag_names_[:3], scores, strict=False):
-        found = model.explain(IMAGE, tag=tag)
-        assert found.whole == pytest.approx(score, abs=1e-4)
-        assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
-        factor = "" if weight == 1 else f"{weight:g} "
-        assert found.score == f"logit p({tag}) + {factor}log p({tag} | classes)"

@@ -11,7 +11,7 @@ from supdocnade import BagOfVisualWords, Corpus, SceneModel
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.runs import RunOptions
-from supdocnade.scene import class_heads, corpus_photographs, fitting
+from supdocnade.scene import corpus_photographs, references
 from supdocnade.scene.corpus_photographs import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.fitting import fit_topics
@@ -158,19 +158,20 @@ def test_damaged_features_are_refused(tmp_path, monkeypatch):
         SceneModel().fit(corpus)
 
 
-def test_an_svm_is_fitted_on_the_photographs_in_memory(corpus, monkeypatch):
-    exact = fit(corpus, classifier="svm")
-    monkeypatch.setattr(fitting, "MAX_EXACT_SVM", 20)
-    monkeypatch.setattr(class_heads, "N_LANDMARKS", 7)
-    approximate = fit(corpus, classifier="svm")
-    assert (
-        len(exact.fitted_.class_head.support_SH)
-        > len(approximate.fitted_.class_head.support_SH)
-        == 7
-    )
-    for model in (exact, approximate):
-        assert (model.predict(IMAGES) == LABELS).mean() > 0.8
-    assert fit(corpus, classifier="softmax").fitted_.choices.classifier == "softmax"
+def test_photographs_are_compared_with_some_of_those_in_memory(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(references, "MAX_REFERENCES", 9)
+    model = fit(corpus)
+    labels = np.array(model.fitted_.training_set.photographs.labels)
+    assert len(labels) == 24
+    counts = np.unique(labels[model.fitted_.reference_rows], return_counts=True)[1]
+    assert counts.tolist() == [3, 3, 3]
+    assert model.fitted_.class_head.coefficient_CN.shape == (3, 9)
+    assert (model.predict(IMAGES) == LABELS).mean() > 0.8
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    assert list(loaded.iter_predictions(IMAGES)) == list(model.iter_predictions(IMAGES))
+    voters = loaded.explain(IMAGES[0], tag="tree").voters
+    assert {name for name, _ in voters} <= {*loaded.fitted_.training_set.photographs.names}
 
 
 def test_given_labels_and_tags_replace_those_of_the_corpus(corpus):

@@ -12,9 +12,7 @@ from supdocnade import SceneModel, SupDocNADE
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import encode
-from supdocnade.scene import class_heads, fitting
-from supdocnade.scene.class_heads import RBFSVM
-from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene import fitting
 
 NEW = columns(scenes(4, 7))[0]
 
@@ -89,13 +87,12 @@ def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
         fitted.damp(fitted.training_set.counts),
         labels,
         annotations=vocabulary.encode(tags),
-        on_epoch=lambda epoch, _: epoch == fitted.choices.n_epochs,
     )
     np.testing.assert_array_equal(topics.components_, fitted.network.components)
 
 
 def test_logistic_outputs_of_tags_have_a_weight_of_their_own():
-    fitted = small_model("softmax", "sigmoid").fitted_
+    fitted = small_model("sigmoid").fitted_
     settings = fitted.settings
     assert (settings.annotation_output, settings.annotation_weight) == ("sigmoid", 1.0)
     assert fitted.network["word_embedding"].shape == (120, 12)
@@ -113,7 +110,6 @@ def test_it_predicts_the_right_classes():
     model = both_sides()
     assert (model.predict(NEW) == columns(scenes(4, 7))[1]).mean() > 0.7
     assert model.fitted_.data["n_images"] == 24
-    assert model.fitted_.choices.n_epochs <= 12
     why = model.explain(NEW[0])
     assert abs(why.share_S.sum() - (why.whole - why.empty)) < 1e-3
 
@@ -158,34 +154,6 @@ def test_a_loaded_model_learns_more_from_both_sides(tmp_path):
     assert after[24:].sum(axis=1).tolist() == [before[0].sum()] * 6
     with pytest.raises(InvalidArgument, match="mirror must be as before, True"):
         loaded.set_params(mirror=False).fit_more(*columns(scenes(2, 12)))
-
-
-def approximates(n_labelled, **settings):
-    labels = ["coast", *["night"] * (n_labelled - 1), *[None] * 9]
-    return fitting.must_approximate(labels, SceneSettings(**settings).check())
-
-
-def test_the_kernel_of_many_labelled_photographs_is_approximated():
-    assert not approximates(12_900)
-    assert not approximates(50_000, classifier="softmax")
-    with pytest.warns(UserWarning, match="'svm' is approximated.* 13000 labelled .* than 12900"):
-        assert approximates(13_000)
-
-
-def test_an_approximate_svm_classifies_saves_and_explains(tmp_path, monkeypatch):
-    monkeypatch.setattr(RBFSVM, "max_exact", 20)
-    monkeypatch.setattr(class_heads, "N_LANDMARKS", 10)
-    images, labels, tags = columns(scenes())
-    with pytest.warns(UserWarning, match="'svm' is approximated"):
-        model = SceneModel(classifier="svm", **SETTINGS).fit(images, labels, tags)
-    assert model.fitted_.class_head.support_SH.shape == (10, 12)
-    assert (model.predict(images) == labels).mean() > 0.8
-    model.save(tmp_path / "model")
-    loaded = SceneModel.load(tmp_path / "model")
-    assert list(loaded.iter_predictions(images)) == list(model.iter_predictions(images))
-    explanation = loaded.explain(images[0])
-    total = explanation.whole - explanation.empty
-    assert explanation.share_S.sum() == pytest.approx(total, abs=1e-3)
 
 
 def test_few_photographs_have_fewer_words_unless_their_number_is_given(tmp_path):

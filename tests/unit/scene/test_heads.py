@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -6,10 +6,8 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.cli.main import run
-from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.scene.class_heads import CLASS_HEADS, RBFSVM, SoftmaxHead, allowed_heads
+from supdocnade.report.html import render_report
 from supdocnade.scene.heads import ClassHead
-from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import TAG_HEADS, WordTags
 from supdocnade.schema import array
 
@@ -25,40 +23,42 @@ class NearestMean(ClassHead):
 
     mean_CH: np.ndarray = array("CH", np.float32)
 
-    @classmethod
-    def fit(cls, network, hidden_BH, label_B, settings, *, n_jobs=None, approximate=False):
-        return cls(
-            np.array([hidden_BH[label_B == c].mean(axis=0) for c in range(network.n_classes)])
-        )
+    def scores(self, photographs):
+        topics_BH = photographs.topics_BH.astype(np.float64)
+        return -np.square(topics_BH[:, None] - self.mean_CH).sum(axis=2) / 2
 
-    def scores(self, hidden_BH):
-        return -np.square(hidden_BH[:, None].astype(np.float64) - self.mean_CH).sum(axis=2) / 2
+    def gradient(self, photographs, weight_BC):
+        pull_BH = weight_BC @ self.mean_CH
+        return pull_BH - weight_BC.sum(axis=1, keepdims=True) * photographs.topics_BH
 
-    def gradient(self, hidden_BH, weight_BC):
-        return weight_BC @ self.mean_CH - weight_BC.sum(axis=1, keepdims=True) * hidden_BH
+    def describe(self):
+        return "the mean of every class"
 
 
-def test_another_classifier_is_one_class(tmp_path, monkeypatch):
-    monkeypatch.setitem(CLASS_HEADS, NearestMean.name, NearestMean)
-    assert allowed_heads("auto", 3) == [SoftmaxHead, RBFSVM, NearestMean]
-    model = SceneModel(classifier="nearest mean", **SETTINGS).fit(*columns(scenes()))
-    assert model.fitted_.choices.classifier == "nearest mean"
+def test_another_classifier_is_one_class(tmp_path):
+    model = SceneModel()
+    before = small_model().fitted_
+    label_N = np.array(before.training_set.photographs.labels)
+    means = [before.topics_BH[label_N == label].mean(axis=0) for label in before.classes]
+    model.fitted_ = replace(before, class_head=NearestMean(np.array(means)))
     assert (model.predict(IMAGES) == LABELS).mean() > 0.8
-    for explanation in (model.explain(IMAGES[0]), model.explain(IMAGES[0], tag=TAGS[0][0])):
-        rise = explanation.whole - explanation.empty
-        assert explanation.share_S.sum() == pytest.approx(rise, abs=1e-3)
-    assert model.explain(IMAGES[0]).score == NearestMean.explained
+    explanation = model.explain(IMAGES[0])
+    rise = explanation.whole - explanation.empty
+    assert explanation.share_S.sum() == pytest.approx(rise, abs=1e-3)
+    assert explanation.score == NearestMean.explained
+    assert model.fitted_.fingerprint() != before.fingerprint()
     model.save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))
     assert run(["info", str(tmp_path / "model")]) == 0
+    assert "The class is predicted by the mean of every class." in render_report(loaded.fitted_)
 
 
 class FlatTags(WordTags):
     """Tags whose scores are half as far apart."""
 
-    def scores(self, hidden_BH):
-        return self.normalize(super().scores(hidden_BH) / 2)
+    def scores(self, topics_BH):
+        return super().scores(topics_BH) / 2
 
     @staticmethod
     def describe(tag):
@@ -71,46 +71,29 @@ class FlatTags(WordTags):
 
 def test_another_output_of_tags_is_one_class(monkeypatch):
     monkeypatch.setitem(TAG_HEADS, "words", FlatTags)
-    model = SceneModel(classifier="softmax", **SETTINGS).fit(*columns(scenes()))
+    model = SceneModel(**SETTINGS).fit(*columns(scenes()))
     found = [
         set(tags) & set(given) for tags, given in zip(TAGS, model.annotate(IMAGES), strict=True)
     ]
     assert np.mean([bool(each) for each in found]) > 0.7
     explanation = model.explain(IMAGES[0], tag=TAGS[0][0])
-    assert explanation.score.startswith(f"half of log p({TAGS[0][0]})")
+    assert explanation.score == f"half of log p({TAGS[0][0]})"
     rise = explanation.whole - explanation.empty
     assert explanation.share_S.sum() == pytest.approx(rise, abs=1e-3)
 
 
-def test_unknown_classifiers_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(
-        InvalidArgument, match=r"classifier must be .*softmax.*, got 'nearest mean'"
-    ):
-        SceneSettings(classifier="nearest mean").check()
-    with monkeypatch.context() as patch:
-        patch.setitem(CLASS_HEADS, NearestMean.name, NearestMean)
-        model = SceneModel(classifier="nearest mean", **{**SETTINGS, "max_epochs": 1})
-        model.fit(IMAGES, LABELS, TAGS).save(tmp_path / "model")
-    with pytest.raises(StorageError, match="nearest mean"):
-        SceneModel.load(tmp_path / "model")
-
-
-def test_classifiers_are_those_that_the_setting_allows():
-    assert allowed_heads("auto", 3) == [SoftmaxHead, RBFSVM]
-    assert allowed_heads("auto", 3, can_compare=False) == [RBFSVM]
-    assert allowed_heads("softmax", 3) == [SoftmaxHead]
-    for classifier in ("auto", "svm", "softmax"):
-        # An SVM needs two classes.
-        assert allowed_heads(classifier, 1) == [SoftmaxHead]
-        assert allowed_heads(classifier, 0) == []
-
-
-@pytest.mark.parametrize("kind", [("svm",), ("softmax",), ("softmax", "sigmoid")], ids="-".join)
-def test_explained_scores_are_those_that_decide(kind):
-    """They differ by a number that is the same for all classes, or tags."""
-    fitted = small_model(*kind).fitted_
-    hidden_BH = small_model(*kind).transform(IMAGES[:3])
-    for head, n in ((fitted.class_head, 3), (fitted.tag_head, len(fitted.tag_names))):
-        explained_BX = np.stack([head.explain(i).value(hidden_BH) for i in range(n)], axis=1)
-        away_BX = explained_BX - head.scores(hidden_BH)
-        assert np.ptp(away_BX, axis=1).max() < 1e-4
+@pytest.mark.parametrize("annotation_output", ["words", "sigmoid"])
+def test_explained_scores_are_those_that_decide(annotation_output):
+    """Those of tags may differ by a number that is the same for all tags."""
+    model = small_model(annotation_output)
+    fitted, photographs = model.fitted_, model._compare(IMAGES[:3])
+    scores_BC = [
+        fitted.class_head.explain(number, fitted.references).value(photographs.vector_BX)
+        for number in range(3)
+    ]
+    expected = fitted.class_head.scores(photographs)
+    np.testing.assert_allclose(np.transpose(scores_BC), expected, atol=1e-6)
+    topics_BH, n_tags = photographs.topics_BH, len(fitted.tag_names)
+    scores_BA = [fitted.tag_head.explain(a).value(topics_BH) for a in range(n_tags)]
+    away_BA = np.transpose(scores_BA) - fitted.tag_head.scores(topics_BH)
+    assert np.ptp(away_BA, axis=1).max() < 1e-4

@@ -9,7 +9,7 @@ from tests.textures import as_png
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.reading import SkippedImage
-from supdocnade.model.inference import annotation_log_proba
+from supdocnade.report.html import render_report
 
 NEW = scenes(4, 7)
 
@@ -30,9 +30,9 @@ def test_it_learns_classes_and_tags():
     assert "tree" in model.tag_names_
 
 
-@pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_predictions_one_by_one_are_those_of_all(classifier):
-    model = small_model(classifier)
+@pytest.mark.parametrize("annotation_output", ["words", "sigmoid"])
+def test_predictions_one_by_one_are_those_of_all(annotation_output):
+    model = small_model(annotation_output)
     images, _, _ = columns(NEW)
     each = list(model.iter_predictions(images))
     assert [one.label for one in each] == model.predict(images).tolist()
@@ -50,19 +50,6 @@ def test_predictions_one_by_one_are_those_of_all(classifier):
         tuple(tag for tag, _ in one.ranked_tags[:3]) for one in each
     ]
     assert model.annotate(images, top=None) == [tuple(tag for tag, _ in one.tags) for one in each]
-
-
-def test_tags_are_ranked_with_a_class_term():
-    model = small_model()
-    images, _, _ = columns(NEW)
-    fitted, hidden = model.fitted_, model.transform(images)
-    scores = fitted.tag_scores(hidden, model.predict_proba(images))
-    paper = annotation_log_proba(fitted.network, hidden, normalize=True)
-    assert (np.argsort(-scores, axis=1) != np.argsort(-paper, axis=1)).any()
-    for row, tags in enumerate(model.annotate(images, top=len(model.tag_names_))):
-        assert tags == tuple(model.tag_names_[np.argsort(-scores[row], kind="stable")])
-    chances = fitted.choices.tags.probability(scores, fitted.tag_frequency_A)
-    np.testing.assert_array_equal(fitted.tag_proba(hidden), chances)
 
 
 def test_every_kind_of_image_gives_the_same_prediction(tmp_path):
@@ -92,6 +79,21 @@ def test_without_labels_there_are_tags_alone():
         model.predict(images)
     with pytest.raises(InvalidArgument, match="knows no classes; give a tag"):
         model.explain(images[0])
+
+
+def test_a_model_of_one_class_is_sure_of_it(tmp_path):
+    images, _, tags = columns(scenes())
+    model = fit((images, ["coast"] * 20 + [None] * 4, tags), max_epochs=2)
+    model.save(tmp_path / "model")
+    for each in (model, SceneModel.load(tmp_path / "model")):
+        assert each.fitted_.class_head is None
+        assert each.predict_proba(images[:2]).tolist() == [[1], [1]]
+        one = next(each.iter_predictions(images))
+        assert (one.label, one.probability, one.unsure) == ("coast", 1, False)
+        with pytest.raises(InvalidArgument, match="knows one class; give a tag"):
+            each.explain(images[0])
+        assert each.explain(images[0], tag="tree").voters
+        assert "The class is predicted by" not in render_report(each.fitted_)
 
 
 def test_without_tags_there_are_classes_alone():
@@ -183,7 +185,6 @@ def test_it_is_cloned():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"classifier": "tree"}, "classifier must be one of"),
         ({"n_topics": 0}, "n_topics must be"),
         ({"held_out": 1.0}, "held_out must be"),
         ({"max_epochs": 0}, "max_epochs must be"),

@@ -9,11 +9,10 @@ from supdocnade.scene.novelty import (
     ClassNovelty,
     NeighbourNovelty,
     fit_novelty,
-    take_references,
     unfamiliar_above,
 )
 from supdocnade.scene.persistence import load_scene, save_scene
-from supdocnade.scene.prediction import predict_topics
+from supdocnade.scene.prediction import predict_compared
 from supdocnade.threads import limit_threads
 
 RNG = np.random.default_rng(0)
@@ -78,11 +77,6 @@ def test_the_number_of_threads_does_not_change_a_bit():
     assert (found[0] == found[2]).all()
 
 
-def test_many_photographs_are_thinned_out():
-    assert len(range(4500)[take_references(4500)]) == 1500
-    assert take_references(0) == slice(None, None, 1)
-
-
 def test_one_in_twenty_known_photographs_is_beyond_the_limit():
     assert unfamiliar_above(np.arange(18.0)) is None
     assert unfamiliar_above(np.arange(19.0)[::-1]) == 18
@@ -94,20 +88,18 @@ def with_limit(limit):
     return replace(fitted, choices=replace(fitted.choices, unfamiliar_above=limit))
 
 
-def topics():
-    return small_model().transform([scene.image for scene in scenes(2, seed=2)])
+def photographs():
+    return small_model()._compare([scene.image for scene in scenes(2, seed=2)])
 
 
 def test_photographs_beyond_the_limit_are_unfamiliar(tmp_path):
-    hidden_BH = topics()
-    training_set = small_model().fitted_.training_set
-    known_BH = small_model().fitted_.compute_topics(training_set.counts)
-    labels = training_set.photographs.labels
-    score_B = ClassNovelty(known_BH, labels).scores(hidden_BH)
+    some = photographs()
+    labels = small_model().fitted_.training_set.photographs.labels
+    score_B = ClassNovelty(small_model().fitted_.topics_BH, labels).scores(some.topics_BH)
     fitted = with_limit(float(np.sort(score_B)[-2]))
     save_scene(fitted, {"random_state": 0}, tmp_path / "model")
     for model in (fitted, load_scene(tmp_path / "model")[0]):
-        predictions = predict_topics(model, ["name"] * 6, hidden_BH)
+        predictions = predict_compared(model, ["name"] * 6, some)
         assert [each.unfamiliar for each in predictions] == list(score_B == score_B.max())
 
 
@@ -120,5 +112,5 @@ def test_without_classes_it_is_the_distance_to_neighbours():
 def test_without_a_limit_none_is_unfamiliar():
     """As if few photographs were held out."""
     assert small_model().fitted_.choices.unfamiliar_above is None
-    assert not small_model().fitted_.is_unfamiliar(1e9 + topics()).any()
-    assert with_limit(1.0).is_unfamiliar(1e9 + topics()).all()
+    assert not small_model().fitted_.is_unfamiliar(1e9 + photographs().topics_BH).any()
+    assert with_limit(1.0).is_unfamiliar(1e9 + photographs().topics_BH).all()

@@ -8,8 +8,11 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
+from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.scene import references
 from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.dataset import Photographs, TrainingSet
+from supdocnade.scene.fitting import _compare_with_training_set
 from supdocnade.scene.persistence import (
     DESCRIPTION,
     SCENE,
@@ -22,9 +25,9 @@ from supdocnade.unfinished import PartialFolder
 IMAGES, LABELS, TAGS = columns(scenes(2, 5))
 
 
-@pytest.mark.parametrize("settings", [("svm",), ("softmax",), ("softmax", "sigmoid")], ids="-".join)
-def test_a_loaded_model_predicts_the_same(tmp_path, settings):
-    model = small_model(*settings)
+@pytest.mark.parametrize(("output", "weight"), [("words", 30.0), ("sigmoid", 1.0)])
+def test_a_loaded_model_predicts_the_same(tmp_path, output, weight):
+    model = small_model(output)
     model.save(tmp_path / "model")
     (tmp_path / "model").rename(tmp_path / "elsewhere")
     loaded = SceneModel.load(tmp_path / "elsewhere")
@@ -34,8 +37,7 @@ def test_a_loaded_model_predicts_the_same(tmp_path, settings):
         loaded.explain(IMAGES[0]).share_S, model.explain(IMAGES[0]).share_S
     )
     # They were None, which leaves the choice.
-    weight = 1.0 if "sigmoid" in settings else 30.0
-    chosen = {"grid": (2, 2), "n_nearest": 1, "n_sift_words": 0, "annotation_weight": weight}
+    chosen = {"grid": (2, 2), "n_nearest": 1, "annotation_weight": weight}
     assert loaded.get_params() == {**model.get_params(), **chosen, "cache": None}
     one, other = loaded.fitted_, model.fitted_
     assert (one.choices, one.data) == (other.choices, other.data)
@@ -77,10 +79,10 @@ def test_a_model_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
         with pytest.raises(StorageError, match="cannot be written: No space left on device"):
-            small_model("softmax").save(folder)
+            small_model("sigmoid").save(folder)
     assert contents(folder) == before
-    small_model("softmax").save(folder)
-    assert SceneModel.load(folder).fitted_.class_head.name == "softmax"
+    small_model("sigmoid").save(folder)
+    assert SceneModel.load(folder).annotation_output == "sigmoid"
     # The report of the replaced model is removed.
     assert sorted(contents(folder)) == [DESCRIPTION, SCENE]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -189,8 +191,9 @@ def many_photographs(n_photographs, n_words, n_words_each=12):
     return TrainingSet(photographs, counts, np.arange(n_photographs) % 7 > 0)
 
 
-def test_the_file_of_a_hundred_thousand_photographs_is_bounded(tmp_path):
-    """Every photograph takes a fixed number of bytes."""
+def test_the_file_of_a_hundred_thousand_photographs_is_bounded(tmp_path, monkeypatch):
+    """Every photograph takes a fixed number of bytes; equally many are compared with others."""
+    monkeypatch.setattr(references, "MAX_REFERENCES", 900)
     small = small_model()
     fitted, params = small.fitted_, {"random_state": 0}
     sizes = {}
@@ -214,7 +217,11 @@ def test_the_file_of_a_hundred_thousand_photographs_is_bounded(tmp_path):
             training_set=training_set,
             held_out=held_out,
             thumbnails=Thumbnails(),
+            topics_BH=np.tile(fitted.topics_BH, (n_photographs // 24 + 1, 1))[:n_photographs],
+            class_head=None,
+            votes=None,
         )
+        large = _compare_with_training_set(large, AnnotationVocabulary(large.tag_names))
         save_scene(large, params, folder)
         sizes[n_photographs] = (folder / SCENE).stat().st_size
         assert (folder / DESCRIPTION).stat().st_size < 10_000
@@ -227,6 +234,6 @@ def test_the_file_of_a_hundred_thousand_photographs_is_bounded(tmp_path):
     assert after.counts.data.dtype == np.int64
     np.testing.assert_array_equal(after.in_words_B, before.in_words_B)
     bytes_each = (sizes[100_000] - sizes[1000]) / 99_000
-    # 12 words, 3 bytes each, and their end; name and key of 38 and 40 bytes and their
+    # 12 words, 3 bytes each, and their end; 12 topics; name and key of 38 and 40 bytes and their
     # ends, label and tags; a tenth of a held-out photograph.
-    assert bytes_each < (12 * 3 + 8) + (38 + 8) + (40 + 8) + 4 + (4 + 4) + 1 + 18
+    assert bytes_each < (12 * 3 + 8) + 12 * 2 + (38 + 8) + (40 + 8) + 4 + (4 + 4) + 1 + 18

@@ -15,12 +15,12 @@ def test_parameters_of_the_model_are_the_settings_and_the_options_of_a_run():
     assert set(params) == {*SceneSettings.names(), *options}
     assert {name: params[name] for name in SceneSettings.names()} == asdict(SceneSettings())
     signature = inspect.signature(SceneModel)
-    assert list(signature.parameters)[:2] == ["n_topics", "classifier"]
+    assert list(signature.parameters)[:2] == ["n_topics", "features"]
     assert signature.parameters["n_words"].kind is inspect.Parameter.KEYWORD_ONLY
 
 
 def test_a_model_is_an_estimator():
-    model = SceneModel(7, "softmax", grid=[[1, 1], [2, 2]])
+    model = SceneModel(7, grid=[[1, 1], [2, 2]])
     assert clone(model).get_params() == model.get_params()
     assert model.set_params(n_words=3).n_words == 3
     assert "n_topics=7" in repr(model)
@@ -33,15 +33,13 @@ def test_lists_become_tuples():
     assert (settings.grid, settings.patch_size) == (((1, 1), (2, 2)), (16, 24))
 
 
-def test_a_network_alone_does_not_use_the_settings_of_sift():
+def test_a_network_does_not_use_the_settings_of_sift():
     sift = SceneSettings()
-    alone = SceneSettings(features="efficientnet-lite2", n_sift_words=0)
-    both = SceneSettings(features="efficientnet-lite2").check()
-    assert both.n_sift_words == 200
+    network = SceneSettings(features="efficientnet-lite2")
     assert sift.used() == asdict(sift)
-    assert set(sift.used()) - set(alone.used()) == set(SIFT_SETTINGS)
-    assert set(sift.used()) == set(both.used())
-    assert alone.used()["features"] == "efficientnet-lite2"
+    assert set(sift.used()) - set(network.used()) == set(SIFT_SETTINGS)
+    assert network.used()["features"] == "efficientnet-lite2"
+    assert (network.check().n_topics, network.check().n_nearest) == (512, 4)
 
 
 def test_mirror_images_belong_to_sift():

@@ -1,89 +1,137 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import expit
+from tests.scene_model import columns, scenes, small_model
 
+from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.scene import tag_heads
+from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.prediction import predict_compared
 from supdocnade.scene.tag_heads import (
-    CLASS_TAG_WEIGHTS,
+    FREQUENCY_WEIGHT,
     LogisticTags,
+    TagVotes,
     WordTags,
-    add_class_term,
-    choose_class_weight,
-    class_tag_shares,
-    tag_scores,
+    fit_votes,
 )
 
-WORDS, LOGISTIC = WordTags(None), LogisticTags(None)
 RNG = np.random.default_rng(0)
 LOG_P = np.log(RNG.dirichlet(np.ones(12), 30))
-SHARE = RNG.dirichlet(np.ones(12), 3)
-PROBA = RNG.dirichlet(np.ones(3), 30)
+SHARE = RNG.dirichlet(np.ones(12), 30)
 
 
-def best_five(scores):
-    present = np.zeros(scores.shape, np.bool_)
-    np.put_along_axis(present, np.argsort(-scores, axis=1)[:, :5], True, axis=1)
-    return present
+def test_votes_for_words_are_a_geometric_mean_of_distributions():
+    found = np.exp(WordTags.add_votes(LOG_P, SHARE, 0.3))
+    mean_BA = np.exp(LOG_P) ** 0.7 * SHARE**0.3
+    np.testing.assert_allclose(found, mean_BA / mean_BA.sum(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("weight", CLASS_TAG_WEIGHTS)
-def test_the_weight_with_the_best_tags_is_found(weight):
-    scores = tag_scores(WORDS, LOG_P, PROBA, SHARE, weight)
-    found, found_scores, f_measure = choose_class_weight(
-        WORDS, LOG_P, PROBA, SHARE, best_five(scores)
-    )
-    assert (found, f_measure) == (weight, 1.0)
-    np.testing.assert_array_equal(found_scores, scores)
-    np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1)
-
-
-def test_log_odds_keep_their_level():
+def test_votes_for_logistic_tags_are_a_mean_of_log_odds():
     log_odds = 3 * RNG.normal(size=LOG_P.shape)
-    scores = tag_scores(LOGISTIC, log_odds, PROBA, SHARE, 2.0)
-    np.testing.assert_array_equal(scores, add_class_term(log_odds, PROBA, SHARE, 2.0))
-    assert tag_scores(LOGISTIC, log_odds, PROBA, SHARE, 0.0) is log_odds
-    present = best_five(scores)
-    weight, found, _ = choose_class_weight(LOGISTIC, log_odds, PROBA, SHARE, present)
-    assert weight == 2
-    np.testing.assert_array_equal(found, scores)
+    found = LogisticTags.add_votes(log_odds, SHARE, 0.3)
+    np.testing.assert_allclose(found, 0.7 * log_odds + 0.3 * np.log(SHARE / (1 - SHARE)))
+    # Of equal opinions, either is the mean.
+    np.testing.assert_allclose(
+        expit(LogisticTags.add_votes(found, expit(found), 0.3)), expit(found)
+    )
 
 
-def test_among_equals_tags_are_ranked_as_in_the_paper():
-    alike = np.ones((3, 12)) / 12
-    weight, scores, _ = choose_class_weight(WORDS, LOG_P, PROBA, alike, best_five(-LOG_P))
-    assert weight == 0
-    assert scores is LOG_P
+@pytest.mark.parametrize("head", [WordTags, LogisticTags])
+def test_votes_without_weight_change_nothing(head):
+    np.testing.assert_allclose(head.add_votes(LOG_P, SHARE, 0.0), LOG_P, atol=1e-12)
 
 
-def test_without_classes_there_is_no_class_term():
-    present = best_five(tag_scores(WORDS, LOG_P, PROBA, SHARE, 2.0))
-    assert choose_class_weight(WORDS, LOG_P, PROBA[:, :0], None, present)[0] == 0
+@pytest.mark.parametrize("annotation_output", ["words", "sigmoid"])
+def test_a_model_ranks_tags_by_outputs_and_votes(annotation_output):
+    model = small_model(annotation_output)
+    fitted, images = model.fitted_, columns(scenes(4, 7))[0]
+    photographs = model._compare(images)
+    votes = fit_votes(
+        fitted.training_set.photographs, AnnotationVocabulary(fitted.tag_names), 0.2, 0.4
+    )
+    fitted = replace(fitted, votes=votes)
+    share_BA = votes.shares(photographs.distance_BN, fitted.tag_frequency_A)
+    outputs_BA = fitted.tag_head.scores(photographs.topics_BH)
+    expected = fitted.tag_head.add_votes(outputs_BA, share_BA, 0.4)
+    scores_BA = fitted.tag_scores(photographs)
+    np.testing.assert_array_equal(scores_BA, expected)
+    assert (scores_BA.argsort(axis=1) != outputs_BA.argsort(axis=1)).any()
+    for row, each in enumerate(predict_compared(fitted, [""] * len(images), photographs)):
+        best = model.tag_names_[np.argsort(-scores_BA[row], kind="stable")]
+        assert [tag for tag, _ in each.ranked_tags] == best.tolist()
+    chances = fitted.choices.tags.probability(scores_BA, fitted.tag_frequency_A)
+    np.testing.assert_array_equal(fitted.tag_proba(photographs), chances)
 
 
-def test_without_known_tags_nothing_is_chosen():
-    nothing = np.zeros(LOG_P.shape, np.bool_)
-    weight, _, f_measure = choose_class_weight(WORDS, LOG_P, PROBA, SHARE, nothing)
-    assert (weight, f_measure) == (0, 0)
+N_REFERENCES, N_TAGS = 30, 5
+ROWS = np.sort(RNG.permutation(N_REFERENCES)[:20])
+HAS = RNG.random((20, N_TAGS)) < 0.4
+FREQUENCY = RNG.random(N_TAGS)
+DISTANCES = RNG.random((6, N_REFERENCES)).astype(np.float32)
 
 
-ANNOTATIONS = sparse.csr_array((RNG.random((40, 9)) < 0.3).astype(np.int64))
-LABELS = RNG.integers(-1, 3, size=40)
+def votes(rows=ROWS, has=HAS, spread=0.2):
+    has_TA = sparse.csr_array(has.astype(np.int64))
+    return TagVotes(row_T=rows, has_TA=has_TA, spread=spread, weight=0.5)
 
 
-def test_shares_are_those_of_the_tags_of_a_class():
-    share = class_tag_shares(ANNOTATIONS, LABELS, 4)
-    np.testing.assert_allclose(share.sum(axis=1), 1)
-    for label in range(3):
-        counts = ANNOTATIONS.toarray()[label == LABELS].sum(axis=0)
-        np.testing.assert_allclose(share[label], (counts + 1 / 9) / (counts.sum() + 1))
-    np.testing.assert_allclose(share[3], 1 / 9)  # Of no document.
-    assert (share > 0).all()
+def brute_force(distance_N, n_nearest, spread=0.2):
+    """Return the weight of every voter."""
+    ranked = sorted((float(distance_N[row]), voter) for voter, row in enumerate(ROWS))[:n_nearest]
+    width = spread * np.median([distance for distance, _ in ranked])
+    weight_T = np.zeros(len(ROWS))
+    for distance, voter in ranked:
+        weight_T[voter] = np.exp(-(distance - ranked[0][0]) / width)
+    return weight_T / weight_T.sum()
 
 
-def test_scores_are_the_formula_and_a_document_does_not_depend_on_the_others():
-    share = class_tag_shares(ANNOTATIONS, LABELS, 3)
-    log_p, proba = np.log(RNG.random((20, 9))), RNG.dirichlet(np.ones(3), 20)
-    scores = add_class_term(log_p, proba, share, 0.5)
-    np.testing.assert_allclose(scores, log_p + 0.5 * np.log(proba @ share))
-    alone = [add_class_term(log_p[i : i + 1], proba[i : i + 1], share, 0.5)[0] for i in range(20)]
-    np.testing.assert_array_equal(scores, alone)
-    np.testing.assert_array_equal(add_class_term(log_p, proba, share, 0.0), log_p)
+@pytest.mark.parametrize("n_neighbours", [1, 7, 20, 200])
+def test_shares_are_those_of_the_formula(monkeypatch, n_neighbours):
+    """Also with fewer photographs than neighbours."""
+    monkeypatch.setattr(tag_heads, "N_NEIGHBOURS", n_neighbours)
+    weight_BT = np.array([brute_force(each, n_neighbours) for each in DISTANCES])
+    expected = (1 - FREQUENCY_WEIGHT) * weight_BT @ HAS + FREQUENCY_WEIGHT * FREQUENCY
+    found = votes().shares(DISTANCES, FREQUENCY)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_array_equal(votes().shares(DISTANCES[2:3], FREQUENCY), found[2:3])
+
+
+def test_voters_are_the_neighbours_with_the_tag_best_first():
+    found = votes().voters(DISTANCES[0], 3)
+    weight_T = brute_force(DISTANCES[0], 20)
+    expected = [(int(ROWS[t]), weight_T[t]) for t in np.argsort(-weight_T) if HAS[t, 3]]
+    assert found == [(row, pytest.approx(weight)) for row, weight in expected]
+    assert votes(has=np.zeros_like(HAS)).voters(DISTANCES[0], 3) == []
+
+
+@pytest.mark.parametrize("distance", [0.0, 0.3])
+def test_neighbours_at_the_same_distance_have_equal_votes(distance):
+    """They may be copies of the photograph."""
+    same = np.full((1, N_REFERENCES), distance, np.float32)
+    found = votes().shares(same, FREQUENCY)[0]
+    expected = (1 - FREQUENCY_WEIGHT) * HAS.mean(axis=0) + FREQUENCY_WEIGHT * FREQUENCY
+    np.testing.assert_allclose(found, expected)
+    assert votes().weights(same[0])[0].tolist() == list(range(20))
+
+
+def test_copies_outvote_others():
+    """Most neighbours are copies, so that the median of the distances is 0."""
+    distance_N = np.ones(N_REFERENCES, np.float32)
+    distance_N[ROWS[:15]] = 0
+    np.testing.assert_allclose(votes().weights(distance_N)[1], [1 / 15] * 15 + [0] * 5)
+
+
+def test_photographs_with_known_tags_vote():
+    tags = [["sea"], None, ["sea", "owl"], [], ["rare"]]
+    photographs = Photographs(
+        sources=[None] * 5, names=list("abcde"), labels=[None] * 5, tags=tags, keys=None
+    )
+    found = fit_votes(photographs, AnnotationVocabulary(("owl", "sea")), 0.3, 0.4)
+    assert found.row_T.tolist() == [0, 2, 3, 4]
+    assert found.has_TA.toarray().tolist() == [[0, 1], [1, 1], [0, 0], [0, 0]]
+    assert (found.spread, found.weight) == (0.3, 0.4)
+    assert fit_votes(photographs, AnnotationVocabulary(())) is None
+    assert fit_votes(photographs.take(np.array([1])), AnnotationVocabulary(("sea",))) is None

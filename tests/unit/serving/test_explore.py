@@ -37,7 +37,7 @@ def test_models_without_classes_or_tags_are_served(labelled, tagged, tmp_path):
 
 
 def test_a_tag_is_frequent_in_its_topics():
-    fitted = small_model("softmax", "sigmoid").fitted_
+    fitted = small_model("sigmoid").fitted_
     with make_client(None, fitted) as client:
         tags = client.get("/v1/explore").json()["tags"]
     assert len(tags) == len(fitted.tag_names)

@@ -66,7 +66,7 @@ def test_a_large_photograph_is_read_at_half_its_size(server):
     assert found.json()["predictions"][0]["key"] == key
     for _, refused in (sent(4001), sent(2000, progressive=True)):
         problem = check_problem(refused, 422, "too_many_pixels", "big.jpg")
-        assert "this server takes 1 megapixels (--max-megapixels)" in problem
+        assert "this server takes 1 megapixels (--set max_megapixels)" in problem
 
 
 def test_images_with_too_many_pixels_are_refused_before_they_are_decoded(server):

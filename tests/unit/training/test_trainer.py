@@ -90,22 +90,6 @@ def test_invalid_training_is_refused(config, options, message):
         train(TrainerConfig(max_epochs=1, **config), **options)
 
 
-def test_a_run_can_end_before_its_schedule():
-    """The parameters are those that the whole run had after that epoch."""
-    seen = {}
-    whole = network_for(CORPUS)
-    Trainer(
-        whole,
-        TrainerConfig(max_epochs=4),
-        on_epoch=lambda epoch: seen.update({epoch: parameter_bits(whole)}),
-    ).fit(CORPUS)
-    part, history = train(TrainerConfig(max_epochs=4, stop_after=3))
-    assert sorted(seen) == [1, 2, 3, 4]
-    assert len(history.epochs) == 3
-    assert parameter_bits(part) == seen[3]
-    assert seen[3] != seen[4]
-
-
 @pytest.mark.parametrize("n_words", [SPARSE_ROWS, SPARSE_ROWS + 1, SPARSE_ROWS + 2])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_dense_and_sparse_gradients_around_the_limit(n_words, optimizer):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.networks import install_network
+from tests.networks import LAYERS, install_network
 from tests.textures import stripes
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
@@ -115,11 +115,11 @@ def colored(number, shape=(64, 61)):
 
 
 def network_encoder(tmp_path, monkeypatch, **settings):
-    """An encoder of 2 × 2 patches with a network that gives mean colours."""
-    describer = NetworkDescriber.find(install_network(tmp_path, monkeypatch))
-    images = [colored(number, (8, 8)) for number in range(6)]
-    patches = np.concatenate([describer.describe(image).values_SD for image in images])
-    describer = describer.fit(patches)
+    """An encoder of 2 × 2 patches with a network of three maps."""
+    describer = NetworkDescriber.find(install_network(tmp_path, monkeypatch, **LAYERS))
+    found = [describer.describe(colored(number, (8, 8))) for number in range(6)]
+    patches = np.concatenate([each.values_SD for each in found])
+    describer = describer.fit(patches, np.array([each.image_F for each in found]))
     codebook = fit_codebook(describer.project(patches), 5, seed=0)
     return ImageEncoder(
         describer=describer, codebook=codebook, regions=Regions.of((1, 2)), **settings
@@ -136,53 +136,16 @@ def test_a_patch_has_its_nearest_words(tmp_path, monkeypatch):
     np.testing.assert_array_equal(found.words_SM[:, :1], one.encode(image).words_SM)
     regions = np.array([0, 1, 0, 1])
     np.testing.assert_array_equal(found.ids.reshape(4, 3), 5 * regions[:, None] + found.words_SM)
-    assert found.features_F.shape == (three.n_image_features,) == (3,)
+    assert found.features_F.shape == (three.n_image_features,) == (12,)
     assert one.fingerprint() != three.fingerprint()
 
 
-def joint_encoder(tmp_path, monkeypatch, grid=(1, 2)):
-    """Encoders of a network, of SIFT, and of both."""
-    regions = Regions.of(grid)
-    network = replace(network_encoder(tmp_path, monkeypatch, n_nearest=2), regions=regions)
-    describer = replace(PLAIN, decoding=DecodeConfig(max_side=64))
-    sift = replace(encoder(describer), regions=regions)
-    return network, sift, replace(network, sift_encoder=sift)
-
-
-@pytest.mark.parametrize("grid", [(1, 1), (1, 2), [(1, 1), (2, 2)]])
-def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, monkeypatch, grid):
-    network, sift, both = joint_encoder(tmp_path, monkeypatch, grid)
-    image = colored(1, (96, 128))
-    found, first, second = (each.encode(image) for each in (both, network, sift))
-    assert (both.n_words, both.n_features) == (17, 17 * both.regions.n_regions)
-    names = [(r, w) for r in range(both.regions.n_regions) for w in range(17)]
-    expected = [(i // 5, i % 5) for i in first.ids] + [(i // 12, 5 + i % 12) for i in second.ids]
-    assert [names[i] for i in found.ids] == expected
-    np.testing.assert_array_equal(found.features_F, first.features_F)
-    # Every column belongs to the patch of its word.
-    np.testing.assert_array_equal(
-        found.words_SM[found.patch_of_id].max(axis=1) >= 5, found.ids % 17 >= 5
-    )
-    assert (np.diff(found.patch_of_id) >= 0).all()
-    # SIFT reads an image of half the size: its patches are twice as large in this one.
-    n_network = len(first.words_SM)
-    assert (second.size, found.size) == ((48, 64), (96, 128))
-    np.testing.assert_array_equal(found.patch_size_S[n_network:], 2 * second.patch_size_S)
-    np.testing.assert_allclose(found.centres_S2[n_network:], 2 * second.centres_S2 + 0.5)
-
-
-def test_an_image_too_narrow_for_sift_has_the_words_of_the_network(tmp_path, monkeypatch):
-    network, _, both = joint_encoder(tmp_path, monkeypatch)
-    narrow = colored(1, (9, 60))
-    found, alone = both.encode(narrow), network.encode(narrow)
-    assert found.ids.tolist() == [17 * (i // 5) + i % 5 for i in alone.ids]
-
-
-def test_a_stored_encoder_of_both_kinds_is_the_same(tmp_path, monkeypatch):
-    network, _, before = joint_encoder(tmp_path, monkeypatch)
-    assert before.fingerprint() != network.fingerprint()
+def test_a_stored_encoder_with_a_network_is_the_same(tmp_path, monkeypatch):
+    before = network_encoder(tmp_path, monkeypatch)
+    assert before.fingerprint() != replace(before, n_nearest=2).fingerprint()
     after = stored_again(before, tmp_path)
     assert after.fingerprint() == before.fingerprint()
+    assert after.map_width == before.map_width == (3, 3, 6)
     image = colored(3, (40, 50))
     np.testing.assert_array_equal(after.encode(image).ids, before.encode(image).ids)
     np.testing.assert_array_equal(after.encode(image).features_F, before.encode(image).features_F)

@@ -15,6 +15,16 @@ const cards = new Set();
 let nActive = 0;
 let model = null;
 
+// The training photographs that vote for a tag, since they are similar and have it.
+function listVoters({ name, voters }) {
+  const item = (voter) => h("li", {},
+    voter.picture ? h("img", { src: `data:image/jpeg;base64,${voter.picture}`, alt: "" }) : null,
+    h("span", {}, bdi(voter.name.split("/").pop()), ` ${percent(voter.share)}`));
+  return h("div", { class: "voters" },
+    h("p", {}, "Similar training photographs with ", bdi(name), ", and their weight:"),
+    h("ul", {}, ...voters.map(item)));
+}
+
 export function startPhotographs(served) {
   model = served;
   document.getElementById("about").textContent = describeModel();
@@ -252,6 +262,7 @@ class Card {
       h("p", { class: "decision" }, bdi(name), `, ${decision}.`),
       h("details", {}, h("summary", {}, "Score"),
         `${signed(whole)} = ${signed(empty)} for an empty picture, ${signed(explanation.spoke_for)} from patches that support it, ${signed(explanation.spoke_against)} from patches against it${explanation.global_share ? `, ${signed(explanation.global_share)} from the picture as a whole` : ""}.`));
+    if (explanation.voters.length) this.legend.append(listVoters(explanation));
     this.legend.hidden = false;
     this.element.classList.add("explained");
     this.uncover(this.buttons.get(this.explained) ?? this.otherTags);
