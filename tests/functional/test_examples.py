@@ -287,3 +287,21 @@ def test_pandas_reads_the_table_of_predictions(rows, tmp_path):
     known = table[table["error"].isna()]
     assert known["label"].tolist() == [row["label"] for row in rows]
     assert known["probability"].tolist() == [row["probability"] for row in rows]
+
+
+def test_word_vectors_are_the_start_of_W(tmp_path):
+    script = recipe("word_vectors.py")
+    random = np.random.default_rng(0)
+    share_CK = np.kron(np.eye(3), np.full(10, 0.09)) + 0.01 / 3
+    short = np.array([random.multinomial(4, share_CK[number % 3]) for number in range(60)])
+    words = [f"w{number}" for number in range(30)]
+    lines = [f"w{k} {' '.join(map(str, row))}" for k, row in enumerate(share_CK.T[:, [0, 1, 2, 0]])]
+    (tmp_path / "vectors.txt").write_text("\n".join(lines[:-1]))
+    vectors = script["read_vectors"](tmp_path / "vectors.txt")
+    assert (len(vectors), vectors["w0"].shape) == (29, (4,))
+    started = script["fit_from_vectors"](short, words, vectors, max_epochs=1, random_state=0)
+    known = started.components_[:, :29]
+    assert np.sqrt(np.square(known).mean()) == pytest.approx(script["SCALE"], rel=1e-5)
+    np.testing.assert_allclose(known[:, 0], known[:, 9], rtol=1e-5)
+    learned = script["fit_from_vectors"](short, words, vectors, max_epochs=40, random_state=0)
+    assert learned.completion_perplexity(short) < started.completion_perplexity(short)
