@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-gpu check format docs notebooks browser bench bench-gpu bench-cluster cluster-faults \
-	bench-growth bench-serve bits faults fuzz fuzz-serve sbom experiments reproduction-page clean
+	bench-growth bench-serve attack bits faults fuzz fuzz-serve sbom experiments reproduction-page clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -80,9 +80,12 @@ bench-serve: $(READY)  ## load the server for about eight minutes; writes benchm
 	$(PYTHON) -m benchmarks.bench_serve
 	$(PYTHON) -m benchmarks.page
 
+attack: $(READY)  ## attack commands and a server by hand, in minutes; writes benchmarks/results/
+	$(PYTHON) -m benchmarks.attack
+	$(PYTHON) -m benchmarks.page
+
 fuzz-serve: $(READY)  ## send damaged images and generated requests to the server
 	$(PYTHON) -m benchmarks.fuzz_serve
-	$(PYTHON) -m benchmarks.attack_serve
 	$(PYTHON) -m benchmarks.soak_serve
 	$(PYTHON) -m benchmarks.page
 

@@ -1,6 +1,4 @@
-"""Attack a server in thirty-odd ways by hand, and watch its health meanwhile.
-
-python -m benchmarks.attack_serve [--seconds 2] [--connections 200]
+"""Attack a server in many ways by hand, and watch its health meanwhile; `attack` runs this.
 
 Every kind of attack runs against one server with a small model. Meanwhile `/healthz` is asked five
 times a second and must answer within a second; every response must have a status below 500, or 503;
@@ -8,12 +6,11 @@ and at most five seconds after the attack a photograph must be predicted. The gr
 the size of the log are reported.
 """
 
-import argparse
 import gzip
+import io
 import json
 import resource
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -26,8 +23,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from benchmarks.common import write_results
-from benchmarks.fuzz_files import small_model, small_scenes
+from PIL import Image
+
+from benchmarks.fuzz_files import small_scenes
 from benchmarks.fuzz_images import png_header
 from benchmarks.serving import BOUNDARY, MEDIA_TYPE, ServerProcess, multipart, run_server
 from supdocnade.images.decode import encode
@@ -69,6 +67,19 @@ def correct(correction: dict[str, Any], *headers: str) -> bytes:
     """Return a request that corrects a photograph."""
     body = json.dumps(correction).encode()
     return upload(body, *headers, media_type="application/json", path="/v1/corrections")
+
+
+def json_body(body: bytes) -> bytes:
+    """Return a request that corrects something, by JSON of any kind."""
+    return upload(body, media_type="application/json", path="/v1/corrections")
+
+
+def progressive_jpeg(n_scans: int) -> bytes:
+    """Return a JPEG file of 58 megapixels that is read as many times."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (6944, 8456)).save(buffer, "JPEG", progressive=True, quality=30)
+    content = buffer.getvalue()
+    return content[:-2] + n_scans * content[content.rfind(b"\xff\xda") : -2] + content[-2:]
 
 
 def hold(address: Address, begin: bytes, step: bytes, count: int, seconds: float) -> list[int]:
@@ -168,6 +179,15 @@ def attacks(photo: bytes, connections: int, seconds: float) -> dict[str, Attack]
         "correction of a megabyte": (correct({"key": "0" * 40, "label": "x" * 2**20}),),
         "correction with line breaks": (correct({"key": "0" * 40, "file": '\n{"label": "x"}\n'}),),
         "a thousand corrections at once": (correct({"key": "0" * 40, "label": "x"}) * 1000,),
+        "two megabytes of zeros as JSON": (json_body(b'{"images":[' + b"0," * 10**6 + b"0]}"),),
+        "correction with 80,000 tags": (json_body(b'{"tags":[' + b'"",' * 80_000 + b'""]}'),),
+        "correction with 28,000 fields": (
+            json_body(b"{" + b",".join(b'"%x":0' % n for n in range(28_000)) + b"}"),
+        ),
+        "wrong chunk for the page": (head("GET /", "Transfer-Encoding: chunked") + b"zz\r\n",),
+        "a thousand scans": (upload(multipart([progressive_jpeg(1000)] * 2)),),
+        "a hundred scans of 58 megapixels": (upload(multipart([progressive_jpeg(90)] * 8)),),
+        "sixty million pixels in a row": (upload(multipart([png_header(60_000_000, 1)])),),
     }
     found: dict[str, Attack] = {
         name: partial(hold, begin=begin, step=step, count=connections, seconds=seconds)
@@ -242,38 +262,25 @@ def run_attack(server: ServerProcess, attack: Attack, photo: bytes) -> dict[str,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of attacks that hold")
-    parser.add_argument("--connections", type=int, default=200, help="of attacks that hold")
-    given = parser.parse_args()
+def attack_server(model: Path, connections: int, seconds: float) -> dict[str, Any]:
+    """Run all attacks against a server with a model; return what happened."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     photo, results = encode(small_scenes()[0].image, "JPEG"), {}
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile() as log:
-        small_model().save(Path(name) / "model")
         kept = ("--corrections", str(Path(name) / "corrections.jsonl"))
-        with run_server(Path(name) / "model", *kept, log=log) as server:
+        with run_server(model, *kept, log=log) as server:
             recover(server.url, photo)
             before = server.resident_mib()
-            for kind, attack in attacks(photo, given.connections, given.seconds).items():
+            for kind, attack in attacks(photo, connections, seconds).items():
                 results[kind] = run_attack(server, attack, photo)
                 print(kind, json.dumps(results[kind]), flush=True)
             growth = server.resident_mib() - before
         log_bytes = log.tell()
-    write_results(
-        "serving_attacks",
-        {
-            "connections": given.connections,
-            "seconds": given.seconds,
-            "growth_mib": growth,
-            "log_bytes": log_bytes,
-            "kinds": results,
-        },
-    )
-    if not all(each["good"] for each in results.values()):
-        sys.exit("Some attacks succeeded; see benchmarks/results/serving_attacks.json.")
-
-
-if __name__ == "__main__":
-    main()
+    return {
+        "connections": connections,
+        "seconds": seconds,
+        "growth_mib": growth,
+        "log_bytes": log_bytes,
+        "kinds": results,
+    }

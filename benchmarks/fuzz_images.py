@@ -89,16 +89,17 @@ def hostile_files() -> dict[str, bytes]:
     }
 
 
+def png_chunk(kind: bytes, body: bytes) -> bytes:
+    """Return a part of a PNG file."""
+    check = struct.pack(">L", zlib.crc32(kind + body))
+    return struct.pack(">L", len(body)) + kind + body + check
+
+
 def png_header(width: int, height: int) -> bytes:
     """Return a PNG file of some size that has no more than a few bytes of pixels."""
-
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        check = struct.pack(">L", zlib.crc32(kind + body))
-        return struct.pack(">L", len(body)) + kind + body + check
-
     header = struct.pack(">LLBBBBB", width, height, 8, 2, 0, 0, 0)
-    pixels = chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + pixels
+    pixels = png_chunk(b"IDAT", zlib.compress(bytes(1000))) + png_chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + pixels
 
 
 def read_case(encoder: ImageEncoder, content: bytes) -> str:

@@ -13,6 +13,7 @@ from itertools import chain
 from joblib import Parallel, delayed
 
 from supdocnade.errors import StorageError
+from supdocnade.folders.metadata import MAX_NAME
 from supdocnade.folders.xmp_packet import UnusableXMP, read_keywords
 from supdocnade.images.decode import read_embedded_keywords
 from supdocnade.images.source import is_remote, read_address
@@ -132,4 +133,5 @@ def _iter_embedded(
 
 
 def _read_packet(content: bytes) -> list[str]:
-    return [word for word in read_keywords(content, predicted=False) if word.strip()]
+    words = read_keywords(content, predicted=False)
+    return [word for word in words if word.strip() and len(word) <= MAX_NAME]

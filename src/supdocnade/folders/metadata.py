@@ -40,6 +40,9 @@ OTHER_NAMES = {"label": "label", "tags": "tags", "keywords": "tags"}
 MAX_CELL = 2**31 - 1
 """Characters of a cell of a CSV file; the default of Python's reader is 131,072."""
 
+MAX_NAME = 1000
+"""Characters of a class or a tag; names are compared with each other, which takes long for more."""
+
 SEPARATOR = "|"
 """Separates the tags in a cell of a table; no class has it in its name."""
 
@@ -257,6 +260,8 @@ def parse_label(where: str, label: object) -> str | None:
         raise _value_error(where, ONE_CLASS, label)
     if label is not None and not isinstance(label, str):
         raise _value_error(where, "a string as label", label)
+    if label and len(label) > MAX_NAME:
+        raise _value_error(where, f"a label of at most {MAX_NAME} characters", label)
     return sys.intern(label.strip()) or None if label else None
 
 
@@ -270,6 +275,8 @@ def parse_tags(where: str, tags: object) -> tuple[str, ...] | None:
     names = tags.split(SEPARATOR) if isinstance(tags, str) else tags
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise _value_error(where, "a list of strings, or one separated by |, as tags", tags)
+    if any(len(name) > MAX_NAME for name in names):
+        raise _value_error(where, f"tags of at most {MAX_NAME} characters", tags)
     return distinct_tags(names)
 
 

@@ -104,6 +104,16 @@ def test_csv_with_other_separators(tmp_path, separator, name):
         ("metadata.csv", "name;tags\na.jpg;b\n", "line 1: expected different names of"),
         ("metadata.csv", "file_name,tags,tags\n", "line 1: expected different names of columns"),
         ("metadata.csv", "file_name,tags\na.jpg\n", "line 2: expected 2 cells, got 'a.jpg'"),
+        (
+            "metadata.csv",
+            f"file_name,tags\na.jpg,{1001 * 'x'}\n",
+            "line 2: expected tags of at most 1000 characters",
+        ),
+        (
+            "metadata.csv",
+            f"file_name,label\na.jpg,{1001 * 'x'}\n",
+            "line 2: expected a label of at most 1000 characters",
+        ),
         ("metadata.csv", "file_name,tags\na.jpg,b,c\n", "line 2: expected 2 cells, got 'a.jpg,b"),
         ("metadata.csv", "file_name,tags\n,sea\n", "line 2: expected the name of a file"),
         ("metadata.csv", 'file_name\na.jpg\n"b.jpg\n', "line 3: expected a line of CSV, got"),
