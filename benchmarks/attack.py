@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -32,6 +31,19 @@ MAX_SECONDS, MAX_MIB = 60.0, 2000.0
 """Of a command; most of both is what it needs to start."""
 
 PROGRAM = [sys.executable, "-P", "-c", "from supdocnade.cli.main import main; main()"]
+MEASURE = f"""
+import json, resource, subprocess, sys
+try:
+    done = subprocess.run(sys.argv[2:], stdin=subprocess.DEVNULL, timeout={2 * MAX_SECONDS})
+    code = done.returncode
+except subprocess.TimeoutExpired:
+    code = "timeout"
+most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+with open(sys.argv[1], "w") as file:
+    json.dump([code, most], file)
+"""
+"""A small program that runs a command: memory counts from that of the process that starts it."""
+
 MODEL, PHOTOS = "model", "photos"
 
 
@@ -304,25 +316,22 @@ def run_attack(attack: Attack, folder: Path) -> dict[str, Any]:
     """Run a command on the files of an attack; return how it ended."""
     attack.make(folder)
     before = snapshot(folder)
+    usage = folder.with_name("usage")
+    command = [*PROGRAM, *attack.command.replace("{}", str(folder)).split()]
     start = time.perf_counter()
-    process = subprocess.Popen(
-        [*PROGRAM, *attack.command.replace("{}", str(folder)).split()],
-        stdin=subprocess.DEVNULL,
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", MEASURE, usage, *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=folder,
+        check=True,
     )
-    timer = threading.Timer(2 * MAX_SECONDS, process.kill)
-    timer.start()
-    said = process.stdout.read().decode(errors="replace") if process.stdout else ""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    timer.cancel()
-    after = snapshot(folder)
+    said, after = done.stdout.decode(errors="replace"), snapshot(folder)
+    code, kibibytes = json.loads(usage.read_text())
     found = {
-        "code": process.returncode,
+        "code": code,
         "seconds": round(time.perf_counter() - start, 1),
-        "mib": round(usage.ru_maxrss / 1024),
+        "mib": round(kibibytes / 1024),
     }
     lost = [name for name, digest in before.items() if after.get(name) != digest]
     good = (
