@@ -5,11 +5,11 @@ import io
 import json
 import shlex
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
@@ -17,7 +17,7 @@ from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.cli.formats import describe_features
 from supdocnade.folders.xmp_packet import read_keywords
 from supdocnade.images.network_library import DEFAULT_NETWORK
-from supdocnade.scene.persistence import load_scene, save_scene
+from supdocnade.report.html import write_report
 from supdocnade.unfinished import PartialFolder
 
 
@@ -182,18 +182,31 @@ def test_predict_writes_sidecars(model, fresh, tmp_path):
     assert not list(own.rglob("*.xmp"))
 
 
-def test_keywords_are_spelled_as_the_training_photographs(model, fresh, tmp_path):
+def test_tags_are_spelled_as_in_most_training_photographs(fresh, tmp_path):
     photo = shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path)
-    fitted, _ = load_scene(model)
-    given = fitted.training_set.photographs
-    upper = replace(given, tags=[tags and [tag.upper() for tag in tags] for tags in given.tags])
-    upper_set = replace(fitted.training_set, photographs=upper)
-    save_scene(replace(fitted, training_set=upper_set), {"random_state": 0}, tmp_path / "upper")
+    images, labels, tags = columns(scenes())
+    upper = [[tag.upper() for tag in some] for some in tags]
+    upper[0] = tags[0]
+    model = SceneModel(**SETTINGS).fit(images, labels, upper)
+    model.save(tmp_path / "upper")
+    names = {tag.upper() for tag in small_model().tag_names_}
+    assert {*model.tag_names_} == names
+    options = ("--top", 99, "--json")
+    found, plain = (
+        next(iter(each.iter_predictions([photo]))).ranked_tags for each in (model, small_model())
+    )
+    assert found == tuple((tag.upper(), probability) for tag, probability in plain)
+    printed = supdocnade("predict", tmp_path / "upper", photo, *options).objects[0]["tags"]
+    assert {each["tag"] for each in printed} == names
+    assert model.explain(photo, tag=plain[0][0]).name == found[0][0]
+    evaluated = supdocnade("evaluate", tmp_path / "upper", fresh, "--json").objects[0]
+    assert evaluated["f_measure"] > 0
+    write_report(model.fitted_, tmp_path / "report.html")
+    assert "Missed: <bdi>" in (tmp_path / "report.html").read_text()
     arguments = ("--min-probability", 0, "--record", tmp_path / "record.jsonl", "--json")
-    done = supdocnade("tag", tmp_path / "upper", photo, *arguments)
-    assert done.code == 0, done.err
+    assert supdocnade("tag", tmp_path / "upper", photo, *arguments).code == 0
     keywords = read_keywords((tmp_path / "coast_0001.jpg.xmp").read_bytes())
-    assert {*keywords} == {tag.upper() for tag in fitted.tag_names}
+    assert {*keywords} == names
 
 
 @pytest.mark.parametrize(

@@ -73,18 +73,16 @@ class Sidecars:
     ----------
     options : how sidecars are written. Without `record` there is no record.
     thresholds : smallest probabilities of tags that have their own.
-    spellings : keywords of tags that are spelled differently, as "New York" for "new york".
     """
 
     def __init__(
         self,
         options: Tag,
         thresholds: Mapping[str, float] | None = None,
-        spellings: Mapping[str, str] | None = None,
     ):
         least = options.min_probability
         self.options, self.least = options, TAG_PRECISION if least is None else least
-        self.thresholds, self.spellings = thresholds or {}, spellings or {}
+        self.thresholds = thresholds or {}
         self.n_written = self.n_unfamiliar = 0
         self._owners: dict[str, str] = {}
         """Photograph of each sidecar, both as resolved paths."""
@@ -100,7 +98,7 @@ class Sidecars:
         if prediction.unfamiliar:
             return []
         keywords = [
-            self.spellings.get(tag, tag)
+            tag
             for tag, probability in prediction.ranked_tags
             if probability >= self.thresholds.get(tag, self.least)
         ]
@@ -174,7 +172,7 @@ def open_sidecars(fitted: FittedScene, options: Tag) -> Sidecars:
     elif not options.dry_run:
         append_text(options.record, "")  # If it cannot be written, that is an error at once.
     thresholds = fitted.precise_thresholds if options.min_probability is None else None
-    return Sidecars(options, thresholds, fitted.tag_spellings)
+    return Sidecars(options, thresholds)
 
 
 def check_local_files(sources: Sequence[Source]) -> None:

@@ -33,15 +33,18 @@ def normalize_tag(tag: str) -> str:
 
 @dataclass(frozen=True)
 class AnnotationVocabulary:
-    """Vocabulary of tags; tag number a is annotation word a."""
+    """Vocabulary of tags; tag number a is annotation word a.
+
+    Tags are compared after normalisation; names are spelled as in most images.
+    """
 
     names: tuple[str, ...]
     _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        numbers = {name: number for number, name in enumerate(self.names)}
-        if len(numbers) != len(self.names) or any(n != normalize_tag(n) for n in numbers):
-            raise InvalidArgument("names must be different normalised tags.")
+        numbers = {normalize_tag(name): number for number, name in enumerate(self.names)}
+        if len(numbers) != len(self.names) or "" in numbers:
+            raise InvalidArgument("names must be different tags.")
         object.__setattr__(self, "_numbers", numbers)
 
     @classmethod
@@ -53,11 +56,15 @@ class AnnotationVocabulary:
         """
         check_count("min_count", min_count, least=1)
         counts = count_tags(tags)
-        return cls(tuple(sorted(name for name, count in counts.items() if count >= min_count)))
+        names = (name for name, count in counts.items() if count >= min_count)
+        return cls(tuple(sorted(names, key=normalize_tag)))
 
     def __len__(self) -> int:
         """Return A, the number of annotation words."""
         return len(self.names)
+
+    def __contains__(self, tag: str) -> bool:
+        return normalize_tag(tag) in self._numbers
 
     def encode(self, tags: Sequence[Tags]) -> sparse.csr_array:
         """Return 1 for the tags that images have, (images, vocabulary); others are left out."""
@@ -71,11 +78,23 @@ class AnnotationVocabulary:
 
 
 def count_tags(tags: Iterable[Tags]) -> Counter[str]:
-    """Return the number of images of each normalised tag."""
+    """Return the number of images of each tag, in the spelling that most images have."""
+    listed = list(tags)
     counts: Counter[str] = Counter()
-    for some in tags:
+    for some in listed:
         counts.update(_normalize_tags(some))
-    return counts
+    spellings = frequent_spellings(listed)
+    return Counter({spellings[name]: count for name, count in counts.items()})
+
+
+def spell_tag(tag: str, names: Iterable[str]) -> str:
+    """Return a tag as a model spells it; one that it does not know stays as it is.
+
+    >>> spell_tag("new_york", ["sea", "New York"]), spell_tag("Zoo", ["sea"])
+    ('New York', 'Zoo')
+    """
+    plain = normalize_tag(tag)
+    return next((name for name in names if normalize_tag(name) == plain), tag)
 
 
 def frequent_spellings(tags: Iterable[Tags]) -> dict[str, str]:

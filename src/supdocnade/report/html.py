@@ -184,13 +184,15 @@ def _prediction_card(examples: Thumbnails, image: HeldOutImage) -> dict[str, Any
     """Return a held-out photograph with its prediction, marked right or wrong."""
     picture = examples.picture(image.name)
     true = None if image.tags is None else {normalize_tag(tag) for tag in image.tags}
-    given = {tag for tag, _ in image.given}
+    given = {normalize_tag(tag) for tag, _ in image.given}
     return {
         "image": image,
         "name": PurePath(image.name).name,
         "picture": None if picture is None else jpeg_uri(picture),
         "right": image.right,
-        "given": [(tag, p, None if true is None else tag in true) for tag, p in image.given],
+        "given": [
+            (tag, p, None if true is None else normalize_tag(tag) in true) for tag, p in image.given
+        ],
         "missed": sorted((true or set()) - given),
     }
 

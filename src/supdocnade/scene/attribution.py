@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from supdocnade.checks import check_known
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.tags import normalize_tag
+from supdocnade.folders.tags import spell_tag
 from supdocnade.images.reading import image_errors
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.heads import Score
@@ -324,7 +324,7 @@ def _choose_class_score(
 
 def _choose_tag_score(fitted: FittedScene, tag: str) -> tuple[str, str, Score]:
     """Return the tag to explain, a description of its score, and the score."""
-    name = normalize_tag(tag)
+    name = spell_tag(tag, fitted.tag_names)
     check_known("tag", name, fitted.tag_names)
     of_topics = fitted.tag_head.explain(fitted.tag_names.index(name))
     n_topics = fitted.network.config.n_topics

@@ -19,7 +19,7 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.tokens import damp_counts
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
-from supdocnade.folders.tags import frequent_spellings
+from supdocnade.folders.tags import normalize_tag
 from supdocnade.images.reading import SkippedImage, image_name
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
@@ -288,13 +288,10 @@ class FittedScene:
         calibration = self.choices.tags
         if calibration is None:
             return dict.fromkeys(self.tag_names, TAG_PRECISION)
-        known = calibration.precise_thresholds
-        return {tag: known.get(tag, calibration.precise_threshold) for tag in self.tag_names}
-
-    @cached_property
-    def tag_spellings(self) -> dict[str, str]:
-        """The spelling of each tag that most training photographs have."""
-        return frequent_spellings(self.training_set.photographs.tags)
+        # Of the photographs that were not held out, most may have another spelling.
+        known = {normalize_tag(tag): p for tag, p in calibration.precise_thresholds.items()}
+        precise = calibration.precise_threshold
+        return {tag: known.get(normalize_tag(tag), precise) for tag in self.tag_names}
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""

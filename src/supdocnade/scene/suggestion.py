@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from supdocnade.checks import check_count
-from supdocnade.folders.tags import normalize_tag
+from supdocnade.folders.tags import spell_tag
 from supdocnade.images.reading import SkippedImage, image_name
 from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import Photographs
@@ -138,9 +138,9 @@ def find_doubtful(
             n_learned += not found.unfamiliar
             continue
         is_wrong = label in fitted.classes and label != predicted and probability >= CONFIDENT
-        given = {normalize_tag(tag) for tag in tags or ()}
-        missing = [tag for tag, p in ranked if tags and tag not in given and p >= CONFIDENT]
-        improbable = [tag for tag, p in ranked if tag in given and p <= IMPROBABLE]
+        own = {spell_tag(tag, fitted.tag_names) for tag in tags or ()}
+        missing = [tag for tag, p in ranked if tags and tag not in own and p >= CONFIDENT]
+        improbable = [tag for tag, p in ranked if tag in own and p <= IMPROBABLE]
         if is_wrong or missing or improbable:
             doubtful.append(
                 {

@@ -122,7 +122,7 @@ def present_tags(tags: Sequence[Tags], vocabulary: AnnotationVocabulary) -> NDAr
 
     Columns for tags outside the vocabulary follow: they cannot be predicted, but count as missed.
     """
-    others = sorted({*AnnotationVocabulary.of(tags).names} - {*vocabulary.names})
+    others = [name for name in AnnotationVocabulary.of(tags).names if name not in vocabulary]
     whole = AnnotationVocabulary((*vocabulary.names, *others))
     present_BX: NDArray[np.bool_] = whole.encode(tags).toarray() > 0
     return present_BX

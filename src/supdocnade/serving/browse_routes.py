@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 
 from supdocnade import __version__
-from supdocnade.folders.tags import normalize_tag
+from supdocnade.folders.tags import spell_tag
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.serving.explore import describe_photograph, describe_similar
 from supdocnade.serving.problems import ApiError, openapi_responses
@@ -151,7 +151,7 @@ def _search(
 
     `terms` are arguments of `Gallery.search`.
     """
-    tags = terms["tags"] = [normalize_tag(each) for each in terms["tags"]]
+    tags = terms["tags"] = [spell_tag(each, gallery.tag_names) for each in terms["tags"]]
     for name in tags:
         if name not in gallery.tag_names:
             raise ApiError("invalid_argument", f"the model has no tag {name[:100]!r}.")

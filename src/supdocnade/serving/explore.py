@@ -94,7 +94,9 @@ class ModelExplorer:
         ]
 
     def _examples_of_tag(self, tag: str) -> list[ExampleOut]:
-        return self._examples([name for name, tags in self._example_tags.items() if tag in tags])
+        return self._examples(
+            [name for name, tags in self._example_tags.items() if normalize_tag(tag) in tags]
+        )
 
     def _examples_of_class(self, label: str) -> list[ExampleOut]:
         learned = self._fitted.training_set.photographs
