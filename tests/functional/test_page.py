@@ -222,6 +222,71 @@ def test_gallery_filters_and_finds_similar_photographs(page):
     expect(page.locator("#filter-words")).to_have_value("05")
 
 
+def test_a_misspelt_search_offers_what_it_may_mean(page):
+    page.get_by_role("link", name="Gallery").click()
+    known = page.locator("#known-words option").evaluate_all("all => all.map(each => each.value)")
+    assert {*known} == {*CLASSES, *small_model().tag_names_}
+    page.get_by_label("Search").fill("forrest")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="forest").click()
+    expect(page.locator("#gallery h1")).to_have_text("forest")
+    expect(page.locator("#gallery .photo-grid li").first).to_contain_text("forest")
+    page.get_by_label("Search").fill("qqqqqqq")
+    page.keyboard.press("Enter")
+    expect(page.locator("#gallery > p.soft")).to_contain_text("No matching photographs.")
+    expect(page.get_by_text("Did you mean")).to_have_count(0)
+
+
+def test_a_photograph_of_the_gallery_is_explained_as_a_dropped_one(page, server):
+    page.goto(f"{server}#/gallery/3")
+    name = page.locator(".original code").inner_text().rpartition("/")[2]
+    page.get_by_role("button", name="See why").click()
+    expect(page.locator(".result .prediction")).to_have_count(1)
+    expect(page.locator(".result .file")).to_contain_text(name)
+    page.locator(".probabilities button").first.click()
+    expect(page.locator(".picture canvas")).to_be_visible()
+
+
+def test_many_photographs_are_small_cards_with_a_counter_and_a_table(page):
+    page.set_input_files("#files", [*photo_files(0, 1, 2, 9, 20), BAD_FILE])
+    expect(page.locator("#count")).to_have_text("6 photographs")
+    card = page.locator("#results > li").first
+    expect(card.locator(".probabilities")).to_be_hidden()
+    assert page.locator("#results").bounding_box()["height"] < 900
+    card.get_by_role("button", name="More").click()
+    expect(card.locator(".probabilities")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    head, *rows = download.value.path().read_text("utf-8-sig").splitlines()
+    assert head == "file,label,probability,tags"
+    expected = list(small_model().iter_predictions([photograph(n) for n in (0, 1, 2, 9, 20)]))
+    for number, row, each in zip((0, 1, 2, 9, 20), rows, expected, strict=True):
+        tags = "|".join(tag for tag, _ in each.tags)
+        assert row == f'"{number}.jpg","{each.label}","{each.probability:.4f}","{tags}"'
+
+
+def test_a_dropped_folder_is_opened(page):
+    page.evaluate(
+        """() => {
+            const file = (name, type) =>
+                ({ isFile: true, name, file: (done) => done(new File([], name, { type })) });
+            const folder = (name, ...inner) => ({ isDirectory: true, name, createReader: () => {
+                const parts = [inner.slice(0, 1), inner.slice(1), []];
+                return { readEntries: (done) => done(parts.shift()) };
+            } });
+            const tree = folder("a", file("1.jpg", "image/jpeg"), file("2.NEF", ""),
+                file("notes.txt", "text/plain"), folder("inner", file("3.png", "image/png")),
+                folder(".hidden", file("4.jpg", "image/jpeg")));
+            const event = new Event("drop", { cancelable: true });
+            const items = [{ webkitGetAsEntry: () => tree }];
+            event.dataTransfer = { files: [new File([], "a")], items };
+            document.dispatchEvent(event);
+        }"""
+    )
+    expect(page.locator(".result")).to_have_count(3)
+    assert page.locator(".result .file").all_inner_texts() == ["1.jpg", "2.NEF", "3.png"]
+
+
 def test_show_more_reports_an_error_and_can_be_retried(page):
     def few(route):
         if "offset" in route.request.url and not refused:

@@ -2,10 +2,13 @@
 
 import csv
 import io
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from rich.cells import cell_len, set_cell_size
 
 from supdocnade.cli.console import print_message
 from supdocnade.errors import UnreadableImage, UnreadableImages, install_command
@@ -132,6 +135,37 @@ def format_text(row: Row) -> str:
     if named:
         parts.append(", ".join(named))
     return f"{clean_name(row['file'])}: {'; '.join(parts) or 'no tags'}"
+
+
+def terminal_format(
+    names: Sequence[str], classes: Sequence[str], width: int
+) -> tuple[str, Callable[[Row], str]]:
+    """Return the common folder of photographs, and a function that formats predictions in columns.
+
+    Parameters
+    ----------
+    width : of the terminal; longer lines are cut.
+    """
+    common = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071 (cut at a slash)
+    folder = "".join(common.rpartition("/")[:2])
+    longest = max((cell_len(clean_name(name[len(folder) :])) for name in names), default=0)
+    name_width, label_width = min(longest, 32), min(max(map(cell_len, classes), default=0), 24)
+
+    def format_columns(row: Row) -> str:
+        cells = [set_cell_size(clean_name(row["file"][len(folder) :]), name_width)]
+        if row["label"] is not None:
+            share = format_percent(row["probability"]).rjust(5)
+            cells.append(f"{set_cell_size(clean_name(row['label']), label_width)} {share}")
+        marks = {"unsure": row["unsure"], "unlike the training photographs": row["unfamiliar"]}
+        said = [f"({mark})" for mark, holds in marks.items() if holds]
+        named = (
+            f"{clean_name(each['tag'])} {format_percent(each['probability'])}"
+            for each in row["tags"]
+        )
+        line = "  ".join([*cells, *said, ", ".join(named)]).rstrip()
+        return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1)}…"
+
+    return folder, format_columns
 
 
 def print_passed_over(places: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 from supdocnade.cli.console import (
@@ -19,17 +20,19 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.formats import (
     CSV_HEADER,
+    Row,
     format_count,
     format_csv,
     format_text,
     print_passed_over,
+    terminal_format,
 )
 from supdocnade.cli.model_commands import Predict, Tag
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.reading import SkippedImage, image_name
-from supdocnade.images.source import Source, normalize_address
+from supdocnade.images.source import Source, normalize_address, source_name
 from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.persistence import load_scene
@@ -51,7 +54,12 @@ def predict(options: Predict) -> int:
         return predict_to_folder(fitted, sources, run, options.output, options)
     if options.csv:
         print_line(CSV_HEADER)
-    format_line = format_csv if options.csv else format_text
+    format_line: Callable[[Row], str] = format_csv if options.csv else format_text
+    if sys.stdout.isatty() and not (options.csv or options.json):
+        names, columns = list(map(source_name, sources)), get_terminal_size().columns
+        folder, format_line = terminal_format(names, fitted.classes, columns)
+        if folder:
+            print_line(f"in {clean_name(folder)}")
 
     def show(prediction: Prediction) -> None:
         row = prediction.to_dict(options.top)

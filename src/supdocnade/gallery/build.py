@@ -49,7 +49,7 @@ from supdocnade.visual_words.encoder import ImageEncoder, ImageWords
 BLOCK_SIZE = 128
 """Photographs per block. A run that was killed reads at most one block again."""
 
-SIDE, QUALITY = 360, 82
+SIDE, QUALITY = 640, 80
 """Longest side of a thumbnail in pixels, and its JPEG quality."""
 
 Key = tuple[str, str]

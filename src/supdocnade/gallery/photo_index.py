@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError, UnwritableFile
+from supdocnade.folders.tags import spell_tag
 from supdocnade.images.source import join_address
 from supdocnade.text import fold_words
 from supdocnade.threads import one_blas_thread
@@ -236,6 +237,8 @@ class Gallery:
                 raise ValueError("features and probabilities must be finite")
         self._norm_N = np.einsum("nh,nh->n", self._topics_NH, self._topics_NH)
         self._presence_AN = both_NP[:, n_classes:].T.copy()  # A search reads few tags.
+        self._before: dict[int, tuple[int, float, NDArray[np.float32]]] = {}
+        self._predicted_N, self._proba_N = np.zeros(len(self), np.int64), np.ones(len(self))
         if n_classes:
             self._predicted_N = both_NP[:, :n_classes].argmax(axis=1)
             self._proba_N = both_NP[:, :n_classes].max(axis=1).astype(np.float64)
@@ -336,6 +339,30 @@ class Gallery:
         found = np.flatnonzero(proba_N)
         numbers = found[np.argsort(-proba_N[found], kind="stable")]
         return numbers, proba_N[numbers]
+
+    def correct(self, path: str, label: str | None, tags: Sequence[str] | None) -> None:
+        """Let a class and tags count instead of the predicted ones, which count again if None.
+
+        A photograph of another folder, a class and tags that the model does not know are ignored.
+        """
+        number = self._numbers.get(path)
+        if number is None:
+            return
+        predicted, proba = int(self._predicted_N[number]), float(self._proba_N[number])
+        now = predicted, proba, self._presence_AN[:, number].copy()
+        predicted, proba, presence_A = self._before.setdefault(number, now)
+        if label in self.classes:
+            predicted, proba = self.classes.index(label), 1.0
+        if tags is not None:
+            own = {spell_tag(tag, self.tag_names) for tag in tags}
+            presence_A = np.array([name in own for name in self.tag_names], np.float32)
+        self._predicted_N[number], self._proba_N[number] = predicted, proba
+        self._presence_AN[:, number] = presence_A
+        self.__dict__.pop("_tag_counts", None)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {self.path(number): number for number in range(len(self))}
 
     def _class_matches(self, classes: Sequence[int]) -> Floats:
         """Return the probability of the predicted class, 0 if it is not one of these."""

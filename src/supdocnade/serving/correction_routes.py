@@ -54,6 +54,7 @@ def correction_routes(service: Service) -> APIRouter:
             await asyncio.to_thread(file.add, correction)
         except StorageError as error:
             raise ApiError("not_kept", str(error)) from error
+        service.correct_gallery([correction])
         return _describe(correction)
 
     @routes.get("/corrections", responses=openapi_responses("invalid_argument"))

@@ -23,7 +23,7 @@ from supdocnade.images.decoder import decode_apart
 from supdocnade.images.reading import content_key, image_errors
 from supdocnade.report.heatmap import contribution_scale
 from supdocnade.scene.attribution import Explanation, explain_image
-from supdocnade.scene.corrections import CorrectionFile
+from supdocnade.scene.corrections import Correction, CorrectionFile
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_compared
 from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.problems import ApiError
@@ -224,6 +224,7 @@ class Service:
     ):
         self.fitted, self.settings, self.name, self.gallery = fitted, settings, name, gallery
         self.corrections = corrections
+        self.correct_gallery(() if corrections is None else corrections.newest(0, len(corrections)))
         self.fingerprint = fitted.fingerprint()
         self.explorer = ModelExplorer(fitted, self.fingerprint)
         self.memory = MemoryBudget(settings.max_held_bytes)
@@ -246,6 +247,12 @@ class Service:
                 "no_gallery", "this server has no gallery; supdocnade index MODEL PHOTOS makes one."
             )
         return self.gallery
+
+    def correct_gallery(self, corrections: Sequence[Correction]) -> None:
+        """Let corrections of photographs of the gallery count when they are searched and shown."""
+        for each in corrections:
+            if self.gallery is not None:
+                self.gallery.correct(each.file_name, each.label, each.tags)
 
     def close(self) -> None:
         """End the workers and close the file of corrections."""

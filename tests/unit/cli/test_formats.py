@@ -7,6 +7,7 @@ from supdocnade.cli.formats import (
     CSV_HEADER,
     format_csv,
     format_text,
+    terminal_format,
 )
 from supdocnade.scene.prediction import Prediction
 
@@ -32,6 +33,24 @@ def test_text_has_class_and_tags():
     expected = "a.jpg: coast 93 %; unlike the training photographs; sea 90 %"
     assert format_text(unlike.to_dict(1)) == expected
     assert format_csv(unlike.to_dict()).endswith(",true")
+
+
+def test_a_terminal_gets_columns():
+    names = ["x/a/1.jpg", "x/a/東京.jpg"]
+    folder, format_columns = terminal_format(names, ("coast", "opencountry"), 60)
+    assert folder == "x/a/"
+    lines = [
+        format_columns(prediction(name=names[0], label="opencountry").to_dict()),
+        format_columns(prediction(name=names[1], unsure=True).to_dict()),
+        format_columns(prediction(name=names[0], tags=(("tag" * 30, 0.9),)).to_dict()),
+    ]
+    assert lines == [
+        "1.jpg     opencountry  93 %  sea 90 %, sky 60 %",
+        "東京.jpg  coast        93 %  (unsure)  sea 90 %, sky 60 %",
+        "1.jpg     coast        93 %  " + "tag" * 10 + "…",
+    ]
+    assert terminal_format(["x/a.jpg"], (), 60)[0] == ""
+    assert terminal_format([], (), 60)[0] == ""
 
 
 def test_without_classes_or_tags():

@@ -4,8 +4,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.scene_model import small_model
 from tests.serving import build_index, check_problem, make_client, photograph, upload_form
 
+from supdocnade.gallery.photo_index import Gallery
 from supdocnade.scene import corrections as storage
 from supdocnade.scene.corrections import CorrectionFile, read_corrections
 from supdocnade.serving.uploads import MAX_CORRECTION_BYTES
@@ -51,6 +53,28 @@ def test_a_photograph_of_the_gallery_is_corrected_by_its_number(client, gallery,
     assert listed == {"total": 1, "offset": 0, "corrections": [expected]}
     assert client.post("/v1/corrections", json={"file": gallery.path(3)}).status_code == 200
     assert client.get("/v1/corrections").json()["total"] == 0
+
+
+def test_corrections_count_in_the_gallery_at_once(path, tmp_path):
+    gallery, _ = build_index(tmp_path)
+    fitted = small_model().fitted_
+    with make_client(gallery, corrections=CorrectionFile(path)) as client:
+        before = client.get("/v1/gallery/3").json()
+        label = next(each for each in fitted.classes if each != before["label"])
+        given = {tag["tag"] for tag in before["tags"]}
+        tag = next(each for each in fitted.tag_names if each not in given)
+        client.post(
+            "/v1/corrections", json={"photograph": 3, "label": label, "tags": [tag.upper()]}
+        )
+    opened = Gallery.load(tmp_path / "index", fitted)
+    with make_client(opened, corrections=CorrectionFile(path)) as client:
+        found = client.get("/v1/gallery/3").json()
+        assert (found["label"], found["probability"]) == (label, 1.0)
+        assert found["tags"] == [{"tag": tag, "probability": 1.0}]
+        listed = client.get("/v1/gallery", params={"label": label, "tag": tag}).json()
+        assert listed["photographs"][0]["photograph"] == 3
+        client.post("/v1/corrections", json={"file": opened.path(3)})
+        assert client.get("/v1/gallery/3").json() == before
 
 
 def test_names_cannot_break_lines_or_name_other_files(client, path):

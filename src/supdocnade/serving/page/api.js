@@ -66,6 +66,8 @@ async function request(path, options = {}) {
 
 export const get = async (path) => (await request(path)).json();
 
+export const getBlob = async (path) => (await request(path)).blob();
+
 export const post = async (path, value) =>
   (await request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) })).json();
 

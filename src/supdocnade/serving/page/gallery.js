@@ -1,8 +1,9 @@
 // The view of the indexed photographs: by class, tags and words, and by similarity.
 
-import { get, loadPicture } from "./api.js";
+import { get, getBlob, loadPicture } from "./api.js";
 import { correctionPanel } from "./corrections.js";
 import { announce, bdi, className, h, percent, plural } from "./dom.js";
+import { addFiles } from "./photographs.js";
 
 const PAGE_SIZE = 60;
 
@@ -64,7 +65,31 @@ async function listView(model, query) {
   return [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, ...title), filters(model, search, found),
     h("p", { class: "soft" }, found.total ? `${plural(found.total, "photograph")}${label || asked.length ? ", most probable first" : ""}. ` : "No matching photographs. ",
       asked.length ? likelyButton(search) : null),
-    grid, more];
+    words && !found.total ? nearestNames(model, search) : null, grid, more];
+}
+
+// Returns the number of letters to add, remove or change to turn a word into another.
+function letterDistance(one, other) {
+  let row = [...other].map((_, i) => i + 1);
+  [...one].forEach((letter, i) => {
+    let diagonal = i;
+    let left = i + 1;
+    row = row.map((above, j) => {
+      left = Math.min(above + 1, left + 1, diagonal + (letter === other[j] ? 0 : 1));
+      diagonal = above;
+      return left;
+    });
+  });
+  return row.at(-1) ?? one.length;
+}
+
+// Links to the classes and tags that are spelled almost as the words of a search.
+function nearestNames(model, search) {
+  const words = search.words.toLowerCase();
+  const near = [...new Set([...model.classes, ...model.tags])].map((name) => [letterDistance(words, name.toLowerCase()), name])
+    .filter(([distance]) => distance <= Math.max(1, words.length / 4)).sort((a, b) => a[0] - b[0]).slice(0, 3);
+  return near.length ? h("p", {}, "Did you mean ", near.flatMap(([, name], i) => [i ? " or " : "",
+    h("button", { type: "button", class: "quiet inline", onclick: () => openSearch({ ...search, words: name }) }, bdi(name))]), "?") : null;
 }
 
 const likelyButton = (search) => h("button", { type: "button", class: "quiet inline", onclick: () => openSearch({ ...search, unlikely: !search.unlikely }) },
@@ -96,8 +121,9 @@ function filters(model, search, found) {
     h("select", { id }, h("option", { value: "" }, first),
       options.map((each) => h("option", { value: each.name, selected: each.name === chosen }, `${each.name} (${each.count.toLocaleString("en")})`))));
   const chosenClass = search.label && !found.classes.some((each) => each.name === search.label) ? [{ name: search.label, count: 0 }] : [];
-  const input = h("input", { id: "filter-words", type: "search", value: search.words, placeholder: "Tags, classes, file names", autocomplete: "off" });
-  const form = h("form", { class: "filters", role: "search", "aria-label": "Photographs" }, h("label", { for: "filter-words" }, "Search", input));
+  const input = h("input", { id: "filter-words", type: "search", list: "known-words", value: search.words, placeholder: "Tags, classes, file names", autocomplete: "off" });
+  const known = h("datalist", { id: "known-words" }, [...model.classes, ...model.tags].map((each) => h("option", { value: each })));
+  const form = h("form", { class: "filters", role: "search", "aria-label": "Photographs" }, h("label", { for: "filter-words" }, "Search", input), known);
   if (model.classes.length) form.append(choice("filter-label", "Class", "All classes", [...chosenClass, ...found.classes], search.label));
   if (model.tags.length) form.append(choice("filter-tag", "Add a tag", found.tags.length ? "Choose a tag" : "No further tags", found.tags, null));
   const value = (id) => form.querySelector(id)?.value ?? "";
@@ -130,13 +156,18 @@ function originalPath(path) {
 async function photographView(model, number) {
   const [photo, similar] = await Promise.all([get(`/v1/gallery/${number}`), get(`/v1/gallery/${number}/similar?limit=24`)]);
   const image = loadPicture(h("img", { alt: `Photograph ${photo.name}` }), photo.picture);
+  const explain = h("button", { type: "button", onclick: async () => {
+    const picture = await getBlob(photo.picture);
+    addFiles([new File([picture], photo.name, { type: picture.type })]);
+    location.hash = "#/";
+  } }, "See why");
   return [h("a", { class: "back", href: `#/gallery${lastSearch ? `?${lastSearch}` : ""}` }, lastSearch ? "← Back to the search" : "← All photographs"),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
       h("h1", { class: "prediction" }, photo.label === null ? bdi(photo.name) : className(photo)),
       photo.label === null ? null : h("p", {}, h("a", { href: galleryLink("label", photo.label) }, "All of this class")),
       photo.tags.length ? h("ul", { class: "tags", "aria-label": "Tags" }, photo.tags.map((each) =>
         h("li", {}, h("a", { href: galleryLink("tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null,
-      originalPath(photo.path),
+      originalPath(photo.path), h("div", { class: "actions" }, explain),
       model.corrections ? correctionPanel(model, { photograph: photo.photograph }, photo.name, photo) : null)),
     h("h2", {}, "More like this"), photoGrid(similar.photographs)];
 }

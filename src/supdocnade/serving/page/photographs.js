@@ -8,6 +8,8 @@ import { drawHeatmap, drawLegend } from "./heatmap.js";
 
 const MAX_ACTIVE = 3;
 const N_SHOWN_CLASSES = 5;
+const N_LARGE = 4; // More photographs are shown as a grid of small cards.
+const IMAGE = /^image\/|\.(jpe?g|png|webp|tiff?|heic|heif|avif|cr[23]|nef|arw|raf|orf|rw2|dng)$/i;
 
 const results = document.getElementById("results");
 const queue = [];
@@ -45,8 +47,9 @@ export function startPhotographs(served) {
     event.preventDefault();
     document.body.classList.remove("dragging");
     if (event.dataTransfer.files.length) location.hash = "#/";
-    addFiles(event.dataTransfer.files);
+    droppedFiles(event.dataTransfer).then(addFiles);
   });
+  document.getElementById("save").addEventListener("click", saveTable);
   document.getElementById("clear").addEventListener("click", () => {
     queue.length = 0;
     cards.forEach((card) => card.discard());
@@ -64,7 +67,21 @@ function describeModel() {
     + "It suggests a class and tags for new photographs, and shows why.";
 }
 
-function addFiles(files) {
+// Returns the photographs of what was dropped, also those in folders.
+async function droppedFiles({ items, files }) {
+  const entries = [...(items ?? [])].map((each) => each.webkitGetAsEntry?.()).filter(Boolean);
+  if (!entries.some((each) => each.isDirectory)) return files;
+  const opened = async (entry) => {
+    if (entry.isFile) return new Promise((resolve) => entry.file((file) => resolve([file]), () => resolve([])));
+    const reader = entry.createReader();
+    const found = [];
+    for (let some; (some = await new Promise((resolve) => reader.readEntries(resolve, () => resolve([])))).length;) found.push(...some);
+    return (await Promise.all(found.filter((each) => !each.name.startsWith(".")).map(opened))).flat();
+  };
+  return (await Promise.all(entries.map(opened))).flat().filter((each) => IMAGE.test(each.type || each.name));
+}
+
+export function addFiles(files) {
   const given = [...(files ?? [])];
   if (!given.length) return;
   announce(`${plural(given.length, "photograph")} received.`);
@@ -80,6 +97,21 @@ function updateHeading() {
   const hasResults = results.children.length > 0;
   document.getElementById("photographs").classList.toggle("has-results", hasResults);
   document.getElementById("results-head").hidden = !hasResults;
+  results.classList.toggle("many", cards.size > N_LARGE);
+  const done = [...cards].filter((card) => card.isDone);
+  document.getElementById("count").textContent = done.length < cards.size ? `${done.length} of ${cards.size}` : plural(cards.size, "photograph");
+  document.getElementById("save").hidden = !done.some((card) => card.prediction);
+}
+
+// Saves the predictions of all cards as a table.
+function saveTable() {
+  const quote = (text) => `"${String(text ?? "").replaceAll('"', '""').replace(/^[=+\-@\t\r]/, "'$&")}"`;
+  const rows = [...cards].filter((card) => card.prediction).map(({ name, prediction }) =>
+    [name, prediction.label, prediction.probability?.toFixed(4), prediction.tags.map((each) => each.tag).join("|")].map(quote).join(","));
+  const table = new Blob(["\ufefffile,label,probability,tags\r\n", rows.map((row) => `${row}\r\n`).join("")], { type: "text/csv" });
+  const link = h("a", { href: URL.createObjectURL(table), download: "predictions.csv" });
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
 
 function startQueued() {
@@ -105,6 +137,7 @@ class Card {
     this.heatmap = h("canvas", { hidden: true, role: "img" });
     this.legend = h("figcaption", { class: "legend", hidden: true });
     this.picture = h("div", { class: "picture" }, this.photograph, this.heatmap);
+    this.isDone = false;
     this.body = h("div", { class: "result-body" });
     this.similar = h("div", { class: "similar" });
     this.element = h("li", {}, h("article", { class: "result", "aria-label": this.name },
@@ -166,10 +199,13 @@ class Card {
       this.showMessage("problem", error.message);
       announce(`${this.name}: ${error.message}`);
     }
+    this.isDone = true;
+    updateHeading();
   }
 
   showPrediction(prediction) {
     this.buttons = new Map();
+    this.prediction = prediction;
     const tagButtons = prediction.tags.map((tag) => this.tagButton(tag));
     const parts = [this.header(
       prediction.label === null ? null : h("h3", { class: "prediction" }, className(prediction)),
@@ -183,7 +219,12 @@ class Card {
     const similar = model.gallery === null ? null : h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this");
     const { key } = prediction;
     const correct = model.corrections ? correctionPanel(model, { key, file: this.name }, this.name, prediction) : null;
-    if (similar || correct) parts.push(h("div", { class: "actions" }, similar, correct));
+    if (similar || correct) parts.push(h("div", { class: "actions", onclick: () => this.element.classList.remove("explained") }, similar, correct));
+    const open = h("button", { type: "button", class: "quiet open", "aria-expanded": "false", onclick: () => {
+      open.setAttribute("aria-expanded", String(this.element.classList.toggle("is-open")));
+      open.textContent = this.element.classList.contains("is-open") ? "Less" : "More";
+    } }, "More");
+    parts.push(open);
     this.body.replaceChildren(...parts);
     const tags = prediction.tags.map((each) => each.tag).join(", ");
     announce(`${this.name}: ${prediction.label === null ? "" : `${prediction.label}, ${percent(prediction.probability)}. `}${prediction.unfamiliar ? "Unlike the training photographs. " : ""}${tags ? `Tags: ${tags}.` : "No tags."}`);
