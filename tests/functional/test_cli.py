@@ -78,7 +78,7 @@ def test_train_uses_mirror_images_unless_disabled(photos, model, tmp_path):
     assert "from 18 photographs\n" in done.out
     assert not SceneModel.load(tmp_path / "m").fitted_.encoder.mirror
     odd = ("--add", tmp_path / "m", "--set", "mirror=true", "-o", tmp_path / "x")
-    assert "mirror must be as before, False" in supdocnade("train", photos, *odd).err
+    assert "--set mirror must not be given with --add" in supdocnade("train", photos, *odd).err
     odd = ("--features", DEFAULT_NETWORK, "--set", "mirror=true", "-o", tmp_path / "x")
     assert "mirror must be False with a network" in supdocnade("train", photos, *odd).err
 

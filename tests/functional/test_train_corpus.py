@@ -88,12 +88,12 @@ def test_an_interrupted_run_resumes_to_the_same_model(trained, corpus, tmp_path,
 
 
 def test_options_of_visual_words_are_refused(corpus, model, tmp_path):
-    for option, value in (("--words", 9), ("--features", "sift")):
-        done = supdocnade("train", corpus, "-o", tmp_path / "m", option, value)
+    given = (("--words", 9), ("--features", "sift"), ("--set mirror", "no"), ("--set grid", "3,3"))
+    for option, value in given:
+        arguments = f"{option}={value}".split() if "set" in option else (option, value)
+        done = supdocnade("train", corpus, "-o", tmp_path / "m", *arguments)
         assert done.code == 1
         assert f"{option} must not be given with a corpus: the visual words stay" in done.err
-    refused = supdocnade("train", corpus, "-o", tmp_path / "m", "--set", "mirror=false")
-    assert "--set mirror must not be given with a corpus" in refused.err
     refused = supdocnade("train", corpus, "-o", tmp_path / "m", "--add", model)
     assert "--add must not be given with a corpus" in refused.err
     assert not [*tmp_path.iterdir()]

@@ -41,12 +41,9 @@ from supdocnade.scene.dataset import from_records
 from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.persistence import check_target
-from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.training.distributed import training_processes
 from supdocnade.unfinished import PartialFolder
-
-WORD_OPTIONS = ("features", "n_words")
-"""Settings of visual words, which must not be given with --add or a corpus."""
 
 CHECKPOINT, WORDS = "checkpoint", "words"
 """Folders of an unfinished run: checkpoints, and the words of photographs that were read."""
@@ -310,12 +307,11 @@ def _choose_settings(options: Train, partial: PartialFolder) -> dict[str, Any]:
     if is_corpus(Path(options.photos)):
         if options.add is not None:
             raise InvalidArgument(f"--add must not be given with a corpus, got {options.photos}.")
-        of_words = (*WORD_OPTIONS, "mirror")
-        _check_not_explicit(options, of_words, "a corpus")
-        return {key: value for key, value in _settings(options).items() if key not in of_words}
+        _check_not_explicit(options, "a corpus")
+        return {key: value for key, value in _settings(options).items() if key not in WORD_SETTINGS}
     if options.add is None:
         return {**_settings(options), **_of_run(options)}
-    _check_not_explicit(options, WORD_OPTIONS, "--add")
+    _check_not_explicit(options, "--add")
     # Other settings are those of the model to which photographs are added.
     always = {name: _settings(options)[name] for name in ("on_error", "random_state")}
     return {**always, **_explicit_settings(options), **_of_run(options)}
@@ -331,9 +327,9 @@ def _of_run(options: Train) -> dict[str, str]:
     }
 
 
-def _check_not_explicit(options: Train, names: Sequence[str], given: str) -> None:
+def _check_not_explicit(options: Train, given: str) -> None:
     """Raise if a setting of visual words is on the command line."""
-    for name in names:
+    for name in WORD_SETTINGS:
         if name in _explicit_settings(options):
             raise InvalidArgument(
                 f"{_option(name)} must not be given with {given}: the visual words stay."
