@@ -53,6 +53,7 @@ bench: $(READY)  ## compare speed with plain torch and VLFeat; writes benchmarks
 	$(PYTHON) -m benchmarks.bench_inference
 	$(PYTHON) -m benchmarks.bench_encoding
 	$(PYTHON) -m benchmarks.bench_network
+	$(PYTHON) -m benchmarks.bench_decoder
 	$(PYTHON) -m benchmarks.bench_corpus
 	$(PYTHON) -m benchmarks.page
 
