@@ -185,10 +185,10 @@ STUCK_PROGRAM = (
     """
 import sys
 import time
-from PIL.JpegImagePlugin import JpegImageFile
 from supdocnade.cli.main import main
+from supdocnade.images.decoder import DecodingProcess
 
-JpegImageFile.load = lambda image: print("stuck", file=sys.stderr, flush=True) or time.sleep(1000)
+DecodingProcess.run = lambda *_: print("stuck", file=sys.stderr, flush=True) or time.sleep(1000)
 main()
 """,
 )

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, cast
 
@@ -36,10 +36,17 @@ _idle: list["DecodingProcess"] = []
 
 
 @contextmanager
-def decode_apart(seconds: int = SECONDS) -> Iterator[None]:
-    """Let this thread decode files in another process, with a limit of CPU time for each."""
+def decode_apart(
+    seconds: int = SECONDS, is_given_up: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Let this thread decode files in another process, with a limit of CPU time for each.
+
+    `is_given_up` says before each file that nobody waits for it any more: it cannot be read then.
+    """
 
     def run(function: str, content: bytes, name: str, **options: Any) -> list[NDArray[np.uint8]]:
+        if is_given_up():
+            raise UnreadableImage(f"{name} was given up.")
         try:
             process = _idle.pop()
         except IndexError:

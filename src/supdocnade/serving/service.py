@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from threading import Event
 from time import perf_counter
 from typing import TypeVar
 
@@ -175,10 +176,14 @@ def _for_each(
 
 
 def process_images(
-    work: Work[T], fitted: FittedScene, images: Sequence[NamedImage], max_pixels: int
+    work: Work[T],
+    fitted: FittedScene,
+    images: Sequence[NamedImage],
+    max_pixels: int,
+    is_given_up: Callable[[], bool],
 ) -> list[T | ApiError]:
     """Do some work in one thread, since there is one worker per core."""
-    with limit_threads(1), decode_apart(DECODING_SECONDS):
+    with limit_threads(1), decode_apart(DECODING_SECONDS, is_given_up):
         return work(fitted, images, max_pixels)
 
 
@@ -330,13 +335,16 @@ class Service:
         finally:
             self.n_waiting -= len(images)
         start = self._freed = perf_counter()
-        most = self.settings.max_pixels
+        most, given_up = self.settings.max_pixels, Event()
         done = asyncio.wrap_future(
-            self._workers.submit(process_images, work, self.fitted, images, most)
+            self._workers.submit(process_images, work, self.fitted, images, most, given_up.is_set)
         )
         # A worker cannot be interrupted: it is free when it has finished, whoever waits for it.
         done.add_done_callback(lambda _: self._free_workers.release())
-        results = await asyncio.shield(done)
+        try:
+            results = await asyncio.shield(done)
+        finally:
+            given_up.set()  # Nobody waits for the other images.
         seconds = perf_counter() - start
         mean = self._seconds_per_image
         self._seconds_per_image += SMOOTHING * (seconds / len(images) - mean)

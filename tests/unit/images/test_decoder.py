@@ -55,6 +55,14 @@ def test_a_photograph_that_ends_its_process_is_named():
         assert decode(jpeg(), CONFIG).shape == (50, 50)
 
 
+def test_nothing_is_decoded_that_nobody_waits_for():
+    answers = iter([False, True])
+    with decode_apart(1, lambda: next(answers)):
+        assert decode(jpeg(), CONFIG).shape == (50, 50)
+        with pytest.raises(UnreadableImage, match=r"^late was given up\.$"):
+            decode(jpeg(), CONFIG, name="late")
+
+
 def test_modules_beside_photographs_are_not_imported(tmp_path, monkeypatch):
     (tmp_path / "PIL.py").write_text("raise SystemExit")
     monkeypatch.chdir(tmp_path)

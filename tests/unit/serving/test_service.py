@@ -112,8 +112,8 @@ def test_images_of_a_request_are_shared_among_workers(monkeypatch):
     monkeypatch.setattr(
         service_module,
         "process_images",
-        lambda task, fitted, images, most: (
-            sizes.append(len(images)) or work(task, fitted, images, most)
+        lambda task, fitted, images, *others: (
+            sizes.append(len(images)) or work(task, fitted, images, *others)
         ),
     )
     with make_client(max_batch=3) as client:
