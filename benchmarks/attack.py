@@ -281,7 +281,7 @@ ATTACKS: dict[str, Attack] = {
         "index {}/model {}/photos -o {}/ix",
         "supdocnade",
     ),
-    "a record that is no list": Attack(
+    "a record that is not a list": Attack(
         lambda f: (
             write(f / "a.xmp", sidecar("holiday")),
             write(

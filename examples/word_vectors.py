@@ -8,10 +8,13 @@ short: they know words that hardly occur in them.
 """
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
 from supdocnade import DocNADE
@@ -20,13 +23,15 @@ SCALE = 0.1
 """Root mean square of the rows of W at the start; large rows saturate sigmoid units."""
 
 
-def read_vectors(path):
+def read_vectors(path: str | Path) -> dict[str, NDArray[np.float32]]:
     """Return the vector of every word in a file of lines `word number number ...`."""
     rows = (line.split(" ") for line in Path(path).read_text("utf-8").splitlines())
     return {word: np.array(numbers, np.float32) for word, *numbers in rows}
 
 
-def fit_from_vectors(X, words, vectors, **settings):
+def fit_from_vectors(
+    X: Any, words: Sequence[str], vectors: Mapping[str, NDArray[np.float32]], **settings: Any
+) -> DocNADE:
     """Return a fitted DocNADE with a hidden unit per number of a vector.
 
     Parameters

@@ -317,9 +317,10 @@ def _with_difference(record: dict[str, Any]) -> str:
 
 
 _ALTERNATIVES = {
-    "features, logistic regression": "the network's features, logistic regression",
-    "features, RBF SVM": "the network's features, RBF SVM",
-    "√counts of both kinds of words and features, RBF SVM": "our words and the features, RBF SVM",
+    "last depth, logistic regression": "the network's last map, logistic regression",
+    "three depths, logistic regression": "three maps, logistic regression",
+    "three depths, RBF SVM": "three maps, RBF SVM",
+    "√counts and three depths, RBF SVM": "our words and three maps, RBF SVM",
 }
 """Methods of `network_splits` beside ours that the README shows, with their names there."""
 

@@ -4,7 +4,7 @@ There is one machine per class against the rest, so that a score is a smooth fun
 features: it can be calibrated and explained. With the squared loss (Suykens and Vandewalle, 1999,
 "Least squares support vector machine classifiers") one system of linear equations gives the
 machines of all classes. Its accuracy is at least that of the hinge loss, and its training takes a
-fraction of the time (docs/decisions/0012-scene-model.md).
+fraction of the time (docs/decisions/0043-three-depths.md).
 """
 
 import itertools
