@@ -52,7 +52,7 @@ class Attack(NamedTuple):
 
     make: Callable[[Path], object]
     command: str
-    """Arguments, of which {} is the folder."""
+    """Arguments; {} stands for the folder."""
     says: str
     """Part of what is printed."""
     code: int = 1
