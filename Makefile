@@ -112,6 +112,7 @@ experiments: $(READY)  ## measure on published corpora (two hours); writes exper
 	$(PYTHON) -m experiments.baselines
 	$(PYTHON) -m experiments.replicated_softmax
 	$(PYTHON) -m experiments.newsgroups
+	$(PYTHON) -m experiments.peers
 	$(PYTHON) -m experiments.topic_coherence
 	$(PYTHON) -m experiments.tmn
 	$(PYTHON) -m experiments.visual_words

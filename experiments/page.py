@@ -15,6 +15,7 @@ from benchmarks.common import update_page
 
 from experiments.common import RESULTS, markdown, mean_and_spread
 from experiments.novelty import SCORES
+from experiments.peers import MODELS
 from supdocnade.metrics import NORMAL_95
 
 README = Path(__file__).parents[1] / "README.md"
@@ -156,6 +157,58 @@ def topic_coherence() -> str:
         rows.append([name, *cells])
     figures = [f"{name}: {each}" for name in corpora for each in ("coherence", "diversity")]
     return markdown(["topics and their words", *figures], rows)
+
+
+def peers() -> str:
+    tables = []
+    for corpus, models in load("peers")["corpora"].items():
+        rows = []
+        for name in sorted(models, key=list(MODELS).index):
+            record, runs = models[name], list(models[name]["runs"].values())
+            if not runs:
+                continue
+            cells = [
+                _mean_and_interval(runs, each, scale, digits)
+                for each, _, scale, digits in _PEER_COLUMNS
+            ]
+            chosen = ", ".join(
+                f"{key} {value:.2g}" if isinstance(value, float) else f"{key} {value}"
+                for key, value in record["settings"].items()
+            )
+            rows.append([name, *cells, str(len(runs)), chosen or "–"])
+        titles = [title for _, title, _, _ in _PEER_COLUMNS]
+        tables.append(markdown([corpus, *titles, "seeds", "chosen"], rows))
+    curves = list(load("peers")["weights"].values())
+    rows = []
+    for weight in curves[0]:
+        perplexity, accuracy = np.mean([curve[weight] for curve in curves], axis=0)
+        right = "–" if np.isnan(accuracy) else f"{100 * accuracy:.1f}"
+        rows.append(["DocNADE" if weight == "none" else weight, f"{perplexity:.0f}", right])
+    tables.append(markdown(["λ", "perplexity", "own classes (%)"], rows))
+    return "\n\n".join(tables)
+
+
+_PEER_COLUMNS = (
+    ("perplexity", "perplexity", 1, 0),
+    ("NPMI", "NPMI", 1, 2),
+    ("c_v", "c_v", 1, 2),
+    ("diversity", "diversity", 1, 2),
+    ("logistic accuracy", "logistic regression (%)", 100, 1),
+    ("own accuracy", "own classes (%)", 100, 1),
+    ("fit seconds", "fit (s)", 1, 0),
+    ("inference seconds", "inference (s)", 1, 2),
+)
+
+
+def _mean_and_interval(runs: list[dict[str, Any]], name: str, scale: float, digits: int) -> str:
+    """Return the mean over runs, and the mean of the halves of their intervals, if any."""
+    values = [run[name] for run in runs if name in run]
+    if not values:
+        return "–"
+    if not isinstance(values[0], list):
+        return f"{scale * np.mean(values):.{digits}f}"
+    mean, half = scale * np.mean(values, axis=0)
+    return f"{mean:.{digits}f} ± {half:.{digits}f}"
 
 
 def text_models() -> str:
@@ -417,6 +470,7 @@ def _mean(records: list[dict[str, Any]], name: str) -> float:
 
 
 SECTIONS = {
+    "peers": peers,
     "labelme_product": labelme_product,
     "novelty": novelty,
     "suggestions": suggestions,
