@@ -1,6 +1,6 @@
 """Attack commands and a server in more than seventy ways by hand: files and requests made to harm.
 
-python -m benchmarks.attack [--seconds 2] [--connections 200] [--commands-only]
+python -m benchmarks.attack [--seconds 2] [--connections 200] [--only server]
 
 A command gets a file of a stranger in a folder of its own. It must end as expected within
 `MAX_SECONDS` and `MAX_MIB`, with a sentence that says what is wrong and without a traceback, and
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.attack_serve import attack_server, progressive_jpeg
-from benchmarks.common import RESULTS, load, write_results
+from benchmarks.common import load, write_results
 from benchmarks.fuzz_files import small_model, small_scenes
 from benchmarks.fuzz_images import png_chunk, png_header
 from supdocnade.images.decode import encode
@@ -354,23 +354,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="of attacks that hold")
     parser.add_argument("--connections", type=int, default=200, help="of attacks that hold")
-    parser.add_argument("--commands-only", action="store_true", help="keep results of the server")
+    parser.add_argument("--only", choices=["commands", "server"], help="keep the other results")
     given = parser.parse_args()
-    commands = {}
+    found = load("attacks") if given.only else {"commands": {}}
+    commands = found["commands"]
     with tempfile.TemporaryDirectory() as name:
         original = Path(name, "original")
         small_model().save(original / MODEL)
         for number, scene in enumerate(small_scenes()[:3]):
             write(original / PHOTOS / f"{'abc'[number]}.jpg", encode(scene.image, "JPEG"))
-        for kind, attack in ATTACKS.items():
+        for kind, attack in ATTACKS.items() if given.only != "server" else ():
             folder = shutil.copytree(original, Path(name, "attacked"))
             commands[kind] = run_attack(attack, folder)
             print(kind, json.dumps(commands[kind]), flush=True)
             shutil.rmtree(folder)
-        if given.commands_only and (RESULTS / "attacks.json").exists():
-            server = load("attacks")["server"]
-        else:
-            server = attack_server(original / MODEL, given.connections, given.seconds)
+        if given.only != "commands":
+            found["server"] = attack_server(original / MODEL, given.connections, given.seconds)
+    server = found["server"]
     write_results("attacks", {"commands": commands, "server": server})
     if not all(each["good"] for each in (*commands.values(), *server["kinds"].values())):
         sys.exit("Some attacks succeeded; see benchmarks/results/attacks.json.")
