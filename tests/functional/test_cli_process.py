@@ -22,14 +22,14 @@ SLOW_PROGRAM = (
     *(sys.executable, "-c"),
     """
 import time
-from PIL.ImageFile import ImageFile
 from supdocnade.cli.main import main
+from supdocnade.images.decoder import DecodingProcess
 
-def load(image, read=ImageFile.load):
+def run(process, work, read=DecodingProcess.run):
     time.sleep(0.1)
-    return read(image)
+    return read(process, work)
 
-ImageFile.load = load
+DecodingProcess.run = run
 main()
 """,
 )
@@ -57,17 +57,17 @@ STUCK_PROGRAM = (
     *SLOW_PROGRAM[:2],
     """
 import time
-from PIL.ImageFile import ImageFile
 from supdocnade.cli.main import main
+from supdocnade.images.decoder import DecodingProcess
 
-def load(image):
+def run(process, work):
     while True:
         try:
             time.sleep(1000)
         except KeyboardInterrupt:
             pass
 
-ImageFile.load = load
+DecodingProcess.run = run
 main()
 """,
 )
@@ -219,7 +219,7 @@ def test_ctrl_c_ends_a_command_whatever_its_threads_do(photos, model, tmp_path):
 def test_photographs_that_were_read_before_ctrl_c_stay_in_an_index(photos, model, tmp_path):
     output = tmp_path / "index"
     command = ["index", model, photos, "-o", output, "--jobs", "1"]
-    last = press_ctrl_c(start(*command, program=SLOW_PROGRAM), b"reading", 1.5)
+    last = press_ctrl_c(start(*command, program=SLOW_PROGRAM), b"reading", 0.6)
     assert last == "stopped; the same command continues"
     fitted = SceneModel.load(model).fitted_
     n_kept = len(Gallery.load(output, fitted))
