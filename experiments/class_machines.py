@@ -39,14 +39,15 @@ def measure(name: str) -> dict[str, Any]:
                 known[path] = describer.describe(decode(path, describer.decoding)).image_F
         return np.array([known[path] for path in paths], np.float32)
 
+    def no_topics(paths: list[Any]) -> NDArray[np.float32]:
+        return np.zeros((len(paths), 1), np.float32)
+
     for train, test in pool_parts(name, DATA_SETS[name]):
         classes, label_N = np.unique(train[1], return_inverse=True)
         widths = [channels for _, _, channels in describer.network.shapes]
-        features_NF = features(train[0])
-        first = widths[0]
-        references = References.of(features_NF[:, :first], features_NF[:, first:], widths[1:])
-        features_BF = features(test[0])
-        photographs = references.compare(features_BF[:, :first], features_BF[:, first:])
+        # One topic that never varies takes no part in distances.
+        references = References.of(no_topics(train[0]), features(train[0]), widths)
+        photographs = references.compare(no_topics(test[0]), features(test[0]))
         distance_NN, distance_BN = references.mutual_distances(), photographs.distance_BN
         for gamma in GAMMAS:
             scores = {}
