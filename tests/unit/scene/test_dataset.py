@@ -120,4 +120,5 @@ def test_what_a_folder_passes_over_is_a_warning(tmp_path):
     write_images(tmp_path / "sea", 1)
     (tmp_path / "sea" / "film.mov").touch()
     with pytest.warns(UserWarning, match=r"ignored: 1 \.mov"):
-        read_photographs(tmp_path)
+        found = read_photographs(tmp_path)
+    assert found.labels == ["sea"]

@@ -135,7 +135,8 @@ def test_damaged_files_are_refused(tmp_path):
 def test_the_description_is_for_people_alone(tmp_path):
     small_model().save(tmp_path / "model")
     (tmp_path / "model" / DESCRIPTION).unlink()
-    SceneModel.load(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    assert loaded.classes_.tolist() == small_model().classes_.tolist()
 
 
 def test_a_loaded_model_learns_more(tmp_path):
