@@ -36,7 +36,8 @@ def main() -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(network.path, options, ["CPUExecutionProvider"])
-    feed = {session.get_inputs()[0].name: np.zeros((1, 3, network.side, network.side), np.float32)}
+    side = network.description.side
+    feed = {session.get_inputs()[0].name: np.zeros((1, 3, side, side), np.float32)}
     in_color = DecodeConfig(max_side=512, upscale=False, color=True)
     with TemporaryDirectory() as folder:
         kind, paths = photographs(Path(folder))

@@ -78,7 +78,7 @@ def write_texts(path: Path) -> None:
 
 
 def write_network(path: Path) -> None:
-    """Write a network whose features are the mean colours of patches."""
+    """Write a network whose features are the mean colours of patches, and its description."""
     import onnx
     from onnx import TensorProto, helper
 
@@ -89,6 +89,8 @@ def write_network(path: Path) -> None:
     graph = helper.make_graph([node], "tiny", [image], [features])
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    description = {"name": "tiny", "side": 64, "mean": 127, "scale": 64, "licence": "CC0-1.0"}
+    path.with_suffix(".json").write_text(json.dumps(description))
 
 
 class Recorder:
@@ -157,11 +159,7 @@ def record_all(threads: int) -> Digests:
 
 def _record_training(recorder: Recorder) -> None:
     command = recorder.command
-    command(
-        "features --import tiny.onnx --set side=64 --set mean=127 --set scale=64 "
-        "--set licence=CC0-1.0",
-        jobs=False,
-    )
+    command("features --import tiny.onnx", jobs=False)
     command("features --json", jobs=False)
     command("check photos")
     command("check photos --json")

@@ -135,7 +135,7 @@ def _use_baselines(folder: Path) -> None:
 
 
 def _make_lines(folder: Path) -> None:
-    from supdocnade.images.network_description import NetworkDescription
+    from supdocnade.images.feature_network import NetworkDescription
     from supdocnade.scene.corrections import Correction
 
     (folder / "corrections.jsonl").write_text(Correction("a.jpg", "ab", "sea", ("x",)).to_line())
@@ -144,7 +144,7 @@ def _make_lines(folder: Path) -> None:
 
 
 def _use_lines(folder: Path) -> None:
-    from supdocnade.images.network_description import NetworkDescription
+    from supdocnade.images.feature_network import NetworkDescription
     from supdocnade.scene.corrections import read_corrections
 
     NetworkDescription.read(folder / "tiny.onnx")

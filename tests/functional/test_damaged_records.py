@@ -25,7 +25,7 @@ from supdocnade.estimators.persistence import WORDS, VisualWords
 from supdocnade.estimators.text_model import FILE as TOPICS
 from supdocnade.estimators.text_model import TextModel, count_words
 from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.network_description import NetworkDescription
+from supdocnade.images.feature_network import NetworkDescription
 from supdocnade.scene.corrections import Correction, read_corrections
 from supdocnade.scene.persistence import SCENE, load_scene
 from supdocnade.scene.prediction import predict_compared

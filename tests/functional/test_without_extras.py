@@ -85,9 +85,7 @@ def test_networks_name_their_extra(tmp_path):
     assert done.err == f"note: networks need an extra: {install_command('deep')}.\n"
     network = tmp_path / "network.onnx"
     network.write_bytes(b"")
-    done = supdocnade(
-        "features", "--import", network, *["--set", "side=8", "--set", "mean=0", "--set", "scale=1"]
-    )
+    done = supdocnade("features", "--import", network)
     assert (done.code, done.out) == (1, "")
     assert done.err.endswith(f"is not installed; {install_command('deep')}.\n")
 

@@ -1,55 +1,26 @@
-"""`supdocnade features`: list, import and remove pretrained networks."""
+"""`supdocnade features`: list and import pretrained networks."""
 
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from supdocnade.cli.console import print_json, print_line, print_message
 from supdocnade.cli.formats import format_table
 from supdocnade.cli.learning_commands import Features
-from supdocnade.cli.options import UsageError
 from supdocnade.cli.stopping import was_stopped
 from supdocnade.errors import SupDocNADEError, install_command
 from supdocnade.images.feature_network import FeatureNetwork
-from supdocnade.images.network_description import NetworkDescription
-from supdocnade.images.network_library import (
-    find_network,
-    import_network,
-    list_networks,
-    remove_network,
-)
+from supdocnade.images.network_library import find_network, import_network, list_networks
 from supdocnade.text import clean_name
 
 
 def features(options: Features) -> int:
-    """List, import or remove networks; return 1 if some cannot be read."""
-    json, quiet = options.json, options.quiet
-    if options.remove is not None:
-        remove_network(options.remove)
-        if json:
-            print_json({"removed": options.remove})
-        elif not quiet:
-            print_line(f"{options.remove} removed")
-    elif options.import_file is not None:
-        row = network_to_dict(import_described(options.import_file, options.description()))
-        if json or not quiet:
-            print_features([row], json=json)
-    else:
-        return list_features(json=json, quiet=quiet)
+    """List or import networks; return 1 if some cannot be read."""
+    if options.import_file is None:
+        return list_features(json=options.json, quiet=options.quiet)
+    row = network_to_dict(import_network(options.import_file))
+    if options.json or not options.quiet:
+        print_features([row], json=options.json)
     return 0
-
-
-def import_described(path: Path, given: dict[str, Any]) -> FeatureNetwork:
-    """Import a network that a file beside it or options describe."""
-    beside = path.with_suffix(".json")
-    if beside.exists():
-        if given:
-            raise UsageError(f"{beside} describes the network; --set must not do so, too.")
-        return import_network(path)
-    missing = [f"--set {name}=…" for name in ("side", "mean", "scale") if name not in given]
-    if missing:
-        raise UsageError(f"there is no {beside}, so the network needs {', '.join(missing)}.")
-    return import_network(path, NetworkDescription(**{"name": path.stem, **given}))
 
 
 def list_features(*, json: bool, quiet: bool) -> int:
@@ -78,10 +49,10 @@ def network_to_dict(network: FeatureNetwork) -> dict[str, Any]:
     """Return a network as the object that `--json` prints."""
     return {
         "name": network.name,
-        "side": network.side,
+        "side": network.description.side,
         "maps": [list(shape) for shape in network.shapes],
         "bytes": sum(file.stat().st_size for file in network.files),
-        "licence": network.licence,
+        "licence": network.description.licence,
     }
 
 

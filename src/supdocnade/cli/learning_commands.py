@@ -1,6 +1,6 @@
 """Commands that learn, or come before it: what each of them is given, and its help text."""
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
@@ -202,46 +202,17 @@ class Topics(Parallel, Printing):
 class Features(Printing):
     """List the features of patches, and import networks.
 
-    Patches are described by sift or by a pretrained network. A network is an ONNX file. --import
-    runs it on a test image and copies it to the networks of this user. FILE.json beside it
-    describes it; without such a file, --set does so: side, mean and scale are needed. Networks
-    that cannot be read are listed on stderr; the exit code is then 1.
+    Patches are described by sift or by a pretrained network. A network is an ONNX file; a JSON file
+    of the same name beside it describes it. --import runs it on a test image and copies both to the
+    networks of this user. Networks that cannot be read are listed on stderr; the exit code is then
+    1.
 
     \b
     Examples:
       supdocnade features
       supdocnade features --import dinov2.onnx
-      supdocnade features --import resnet.onnx --set side=224 --set mean=128 --set scale=64
-      supdocnade features --remove dinov2
     """
 
     import_file: Path | None = option(
         None, "ONNX file to import.", "--import", metavar="FILE", exists=True, dir_okay=False
     )
-    remove: str | None = option(None, "Imported network to remove.", metavar="NAME")
-    # As in `NetworkDescription`, which needs numpy.
-    name: str | None = setting(None)
-    side: int | None = setting(None, least=1)
-    mean: Any = setting(None)
-    scale: Any = setting(None)
-    color_order: str | None = setting(None, choices=("rgb", "bgr"))
-    licence: str | None = setting(None)
-    outputs: str | None = setting(None)
-    class_tokens: int | None = setting(None, least=0)
-    rows: int | None = setting(None, least=1)
-    columns: int | None = setting(None, least=1)
-
-    def check(self) -> None:
-        """Raise `UsageError` if options do not fit together."""
-        if self.import_file is not None and self.remove is not None:
-            raise UsageError("--import and --remove must not both be given.")
-        if self.description() and self.import_file is None:
-            raise UsageError("--set describes a network, so it needs --import.")
-
-    def description(self) -> dict[str, Any]:
-        """Return what --set says about a network."""
-        known = [each.name for each in fields(self) if "limits" in each.metadata]
-        found = {name: getattr(self, name) for name in known}
-        if self.outputs is not None:
-            found["outputs"] = tuple(self.outputs.split(","))
-        return {name: value for name, value in found.items() if value is not None}

@@ -63,7 +63,7 @@ HEADINGS = {
     "Output": "output predict force resume restart replace strip name licence top csv count",
     "Explanation": "label tag",
     "Keywords": "min_probability with_class sidecar dry_run record undo",
-    "Networks": "import_file remove",
+    "Networks": "import_file",
     "Access": "host port token allow_open allow_host",
     "Cluster": "cluster shard_size",
     "General": "all_rows device jobs json quiet help",

@@ -12,11 +12,12 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from supdocnade.checks import check_choice
+from supdocnade.checks import check_choice, check_range, check_settings, setting
 from supdocnade.errors import (
     BackendUnavailable,
     InvalidArgument,
@@ -32,9 +33,9 @@ from supdocnade.errors import (
     UnwritableFile,
     install_command,
 )
-from supdocnade.images.network_description import NetworkDescription
 from supdocnade.runs import DEVICES
-from supdocnade.text import read_file
+from supdocnade.schema import from_json
+from supdocnade.text import read_file, read_text
 
 MAX_NETWORK_BYTES = 2**32
 """Largest ONNX file; protobuf itself allows half of it."""
@@ -46,6 +47,92 @@ _CUDA_OPTIONS = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
 _sessions: dict[tuple[Path, str, str], Any] = {}
 """Sessions by path, digest and provider. They cannot be pickled, so networks do not hold them."""
 _sessions_lock = threading.Lock()
+
+
+MAX_INPUT_SIDE = 2048
+"""Largest side of an input image, in pixels."""
+
+_NAME = re.compile(r"(?!.*\.onnx$)[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkDescription:
+    """Preparation of the pixels for a network, and meaning of its output."""
+
+    name: str
+    """Letters, digits, dots, hyphens and underscores."""
+    side: int = setting(least=1)
+    """Width and height of an input image, in pixels."""
+    mean: float | tuple[float, ...]
+    """The input is (level − mean) / scale, of levels from 0 to 255: one number, or one for each
+    channel, in the order of the network's channels."""
+    scale: float | tuple[float, ...]
+    """Above 0; see `mean`."""
+    licence: str = "unknown"
+    """Name of the licence of the weights."""
+    outputs: tuple[str, ...] | None = None
+    """Names of the outputs to take, the output for visual words first. By default, the only one."""
+    class_tokens: int = setting(0, least=0)
+    """Number of tokens before the tokens of patches. The first of them describes the image."""
+    digest: str | None = None
+    """Digest of the file and its external data, if it was recorded."""
+
+    def __post_init__(self) -> None:
+        if not is_network_name(self.name):
+            raise InvalidArgument(
+                "name must consist of letters, digits, dots, hyphens and underscores, and must "
+                f"not end in .onnx, got {self.name!r}."
+            )
+        check_settings(self)
+        if self.side > MAX_INPUT_SIDE:
+            raise InvalidArgument(f"side must be at most {MAX_INPUT_SIDE}, got {self.side}.")
+        for name in ("mean", "scale"):
+            object.__setattr__(self, name, _check_levels(name, getattr(self, name)))
+        if self.outputs is not None and len({*self.outputs}) < max(len(self.outputs), 1):
+            raise InvalidArgument(
+                f"outputs must be a list of different names, got {self.outputs!r}."
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the description of a network from the JSON file beside it.
+
+        Parameters
+        ----------
+        path : of the ONNX file.
+        """
+        path = path.with_suffix(".json")
+        if not path.exists():
+            raise StorageError(f"{path} is missing: it must describe the network beside it.")
+        text = read_text(path)
+        defaults = {each.name: each.default for each in fields(cls) if each.default is not MISSING}
+        try:
+            return from_json(cls, {**defaults, **json.loads(text)})
+        except (ValueError, TypeError, RecursionError) as error:
+            raise StorageError(f"{path} does not describe a network: {error}") from error
+
+    def write(self, path: Path) -> None:
+        """Write the description to the JSON file beside an ONNX file."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        path.with_suffix(".json").write_text(f"{json.dumps(values, indent=2)}\n", "utf-8")
+
+
+def is_network_name(name: str) -> bool:
+    """Return whether a text can be the name of a network; a path cannot.
+
+    >>> [is_network_name(each) for each in ("dinov2", "dinov2.onnx", "../dinov2")]
+    [True, False, False]
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def _check_levels(name: str, value: Any) -> tuple[float, ...]:
+    """Return a mean or a scale as one number for each channel."""
+    levels = [value] * 3 if not isinstance(value, list | tuple) else value
+    if len(levels) != 3:
+        raise InvalidArgument(f"{name} must be one number or three, got {len(levels)}.")
+    above = 0 if name == "scale" else None
+    return tuple(check_range(name, level, above=above) for level in levels)
 
 
 class FeatureMap(NamedTuple):
@@ -80,7 +167,6 @@ class FeatureNetwork:
     def load(
         cls,
         path: str | os.PathLike[str],
-        description: NetworkDescription | None = None,
         *,
         fingerprint: str | None = None,
     ) -> Self:
@@ -88,8 +174,7 @@ class FeatureNetwork:
 
         Parameters
         ----------
-        path : of the ONNX file.
-        description : None reads the JSON file beside the ONNX file.
+        path : of the ONNX file, beside which the JSON file lies that describes it.
         fingerprint : of the network that is expected. Another network is not run.
 
         Raises
@@ -100,7 +185,7 @@ class FeatureNetwork:
         _import_onnxruntime()
         path = Path(os.path.abspath(path))
         content, data = _read_network(path)
-        description = description or NetworkDescription.read(path)
+        description = NetworkDescription.read(path)
         digest = _digest(content, data)
         if description.digest not in (None, digest):
             raise StorageError(f"{path} is damaged: its contents are not those that were written.")
@@ -126,16 +211,6 @@ class FeatureNetwork:
     def name(self) -> str:
         """Name of the network."""
         return self.description.name
-
-    @property
-    def side(self) -> int:
-        """Width and height of an input image, in pixels."""
-        return self.description.side
-
-    @property
-    def licence(self) -> str:
-        """Name of the licence of the weights."""
-        return self.description.licence
 
     def fingerprint(self) -> str:
         """Return a digest of everything that decides the features: file and description."""
@@ -386,8 +461,6 @@ def _prepare(pixels: NDArray[np.uint8], description: NetworkDescription) -> NDAr
         # Averages over boxes first, which is much faster for large photographs.
         image = image.resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0)
     levels_HW3 = np.asarray(image)
-    if description.color_order == "bgr":
-        levels_HW3 = levels_HW3[..., ::-1]
     inputs = np.empty((1, 3, *size), np.float32)
     mean_3, scale_3 = (np.array(each, np.float32) for each in (description.mean, description.scale))
     for channel in range(3):
@@ -404,7 +477,6 @@ def _arrange(path: Path, output: NDArray[Any], description: NetworkDescription) 
             f"(1, patches, channels), got {output.shape}."
         )
     n_tokens = description.class_tokens
-    given = None if description.rows is None else (description.rows, description.columns)
     if output.ndim == 4:
         if n_tokens:
             raise StorageError(f"{path} gives a feature map, which has no class tokens.")
@@ -412,14 +484,12 @@ def _arrange(path: Path, output: NDArray[Any], description: NetworkDescription) 
         features_TD = output[0].reshape(n_channels, -1).T
     else:
         features_TD = output[0]
-        root = math.isqrt(max(len(features_TD) - n_tokens, 0))
-        grid = list(given or (root, root))
+        grid = [math.isqrt(max(len(features_TD) - n_tokens, 0))] * 2
     n_patches = len(features_TD) - n_tokens
-    if given not in (None, tuple(grid)) or n_patches <= 0 or math.prod(grid) != n_patches:
-        expected = "a square" if given is None else f"{given[0]} × {given[1]}"
+    if n_patches <= 0 or math.prod(grid) != n_patches:
         raise StorageError(
             f"{path} gives {len(features_TD)} vectors, {n_tokens} of them class tokens by its "
-            f"description; the others must be patches that form {expected}."
+            "description; the others must be patches that form a square."
         )
     if not np.isfinite(features_TD).all():
         raise FloatingPointError(f"{path} gives features that are not finite.")

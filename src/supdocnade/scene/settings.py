@@ -121,7 +121,7 @@ class SceneSettings:
     def check(self) -> "SceneSettings":
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
         # These import numpy, and the help of the command line needs the fields alone.
-        from supdocnade.images.network_description import is_network_name
+        from supdocnade.images.feature_network import is_network_name
         from supdocnade.visual_words.settings import VisualWordSettings
 
         values = {name: getattr(self, name) for name in self.names()}

