@@ -134,9 +134,8 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     def in_order() -> None:
         parts.copy_(rows)
         add_tiles(
-            parts, tokens, tile_prefix, layer.node_of_slot, layer.node_of_slot,
-            layer.bands.first_prefix, layer.first_prefix, one, out[1:], out_bias,
-            width=width, tile=tile,
+            parts, tokens, tile_prefix, layer.node_of_slot, layer.bands.first_prefix,
+            layer.first_prefix, one, out[1:], out_bias, width=width, tile=tile,
         )  # fmt: skip
 
     return {

@@ -49,7 +49,7 @@ def trainer(
 
 
 def many_leaves(n_visual: int) -> float:
-    """Return the words per second of an epoch with a large vocabulary and sparse gradients."""
+    """Return the words per second of an epoch with a large vocabulary."""
     rng = np.random.default_rng(0)
     n_documents, length = 1500, 1133
     frequency = 1 / np.arange(1, n_visual + 1)

@@ -42,16 +42,10 @@ GUARDS = {
         "ids_N": CALL,
         "offsets_B1": CALL,
         "limit": CALL,
-        "slots_N": f"{CPU}.engine.RowGradient.find_slots",
         "first": f"{CPU}.prefix_sums.split_columns",
         "last": f"{CPU}.prefix_sums.split_columns",
         "base": f"{CPU}.engine.BatchArrays.tokens",
         "next_document": f"{CPU}.engine._write_prefixes",
-    },
-    f"{CPU}.row_adam": {
-        "rows": f"{CPU}.engine._new_gradients",
-        "first": f"{CPU}.row_adam.row_adam",
-        "last": f"{CPU}.row_adam.row_adam",
     },
     f"{CPU}.row_products": {
         "indptr": "corpus.tokens.check_indices",
@@ -65,17 +59,12 @@ GUARDS = {
         "n_leaves": TREE,
         "order": f"{CPU}.tree_walk_kernels.sort_by_leaf",
         "leaves": f"{CPU}.tree_walk_kernels.sort_by_leaf",
-        "nodes": f"{CPU}.tree_walk.TreeLayer.touched_rows",
         "edges": f"{CPU}.tree_walk.TreeLayer.run",
         "next_subtree": f"{CPU}.tree_walk.TreeLayer.run",
         "depths": f"{CPU}.tree_walk._subtree_tables",
         "above": f"{CPU}.tree_walk._subtree_tables",
-        "slots_T": f"{CPU}.engine.RowGradient.slots",
     },
-    f"{CUDA}.optimizers": {
-        "rows": f"{CUDA}.rows.TouchedRows.number",
-        "n_rows": f"{CUDA}.optimizers.row_adam",
-    },
+    f"{CUDA}.optimizers": {},
     f"{CUDA}.prefix_kernels": {
         "ids": CALL,
         "offsets": CALL,
@@ -101,18 +90,10 @@ GUARDS = {
         "n_prefixes": f"{CUDA}.rows.SortedTokens.__init__",
         "n_slots": f"{CUDA}.rows.SortedTokens.__init__",
         "n_steps": f"{CUDA}.prefix.search_steps",
-        "node_of_slot": f"{CUDA}.tree_bands.Bands.__init__",
         "first_prefix": f"{CUDA}.tree_bands.Bands.__init__",
         "n_lowest": f"{CUDA}.tree_bands.Bands.__init__",
         "tile_prefix": f"{CUDA}.prefix.find_pieces",
-        "row_of_slot": f"{CUDA}.rows.TouchedRows.number",
-        "touched": f"{CUDA}.rows._mark_rows",
-        "running": f"{CUDA}.rows.TouchedRows.__init__",
-        "first": f"{CUDA}.rows.TouchedRows._number_rows",
-        "last": f"{CUDA}.rows.TouchedRows._number_rows",
-        "rows": f"{CUDA}.rows.TouchedRows._number_rows",
-        "place": f"{CUDA}.rows.TouchedRows._number_rows",
-        "n_rows": f"{CUDA}.rows.TouchedRows._number_rows",
+        "row_of_slot": f"{CUDA}.tree_bands.Bands.__init__",
     },
     f"{CUDA}.softmax": {"ids": CALL, "n_tokens": CALL, "n_words": CALL, "share": CALL},
     f"{CUDA}.tree_band_kernels": {
@@ -125,22 +106,20 @@ GUARDS = {
         "nodes_of_prefix": f"{CUDA}.tree_bands.Bands.nodes_of_prefix",
         "node_of_slot": f"{CUDA}.tree_bands.Bands.__init__",
         "first_prefix": f"{CUDA}.tree_bands.Bands.__init__",
-        "row_of_slot": f"{CUDA}.rows.TouchedRows.number",
     },
 }
 """Guards of the arguments of kernels by module."""
 
 VALUES = (
-    "activation after alpha b_T before beta1 beta2 bias bias_parts bias_RH bias_T biases bound_B "
-    "c_RH clamp cost counts data embedding eps eta_CH expected_BH expected_XBH first_AD grad_b_T "
-    "grad_biases grad_c_RH grad_NH grad_summary grad_V grad_W grad_weights gradient gradient_CH "
-    "gradients half_YPO hidden hidden_NH incoming_BH input_weight input_weight_N is_open_B "
-    "learning_rate limited log_u_BH log_u_XBH loss_weight loss_weight_N mean means nll nll_N "
-    "norm_S normalizer out out_AB out_BH out_bias out_BT part_GG2 parts rate rate_B response root "
-    "rows_BH scale second_BD size_B size_XB square squares step steps summary_BH sums sums_KH "
-    "table table_KH table_TH target_XBH tolerance_B top_b top_V topic_KH totals totals_B "
-    "trial_bound_B trial_expected_XBH trial_log_u_XBH trial_target_XBH units_SD V_TH values "
-    "values_N W_KH weight_B weight_PJ weights word_BH"
+    "activation after alpha b_T before bias bias_parts bias_RH bias_T biases bound_B c_RH clamp "
+    "cost counts data embedding eta_CH expected_BH expected_XBH grad_b_T grad_biases grad_c_RH "
+    "grad_NH grad_summary grad_V grad_W grad_weights gradient gradient_CH gradients half_YPO "
+    "hidden hidden_NH incoming_BH input_weight input_weight_N is_open_B limited log_u_BH "
+    "log_u_XBH loss_weight loss_weight_N means nll nll_N norm_S normalizer out out_BH out_bias "
+    "out_BT part_GG2 parts rate rate_B response rows rows_BH scale size_B size_XB squares steps "
+    "summary_BH sums sums_KH table_KH table_TH target_XBH tolerance_B top_b top_V topic_KH "
+    "totals totals_B trial_bound_B trial_expected_XBH trial_log_u_XBH trial_target_XBH units_SD "
+    "V_TH values values_N W_KH weight_B weight_PJ weights word_BH"
 )
 """Arguments that are numbers to compute with, or arrays of them, and never indices."""
 

@@ -10,7 +10,6 @@ from tests.planted_corpus import global_features
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents
 from supdocnade.cuda.graph_updates import GraphTrainer
-from supdocnade.likelihood import contract
 from supdocnade.likelihood.operations import use_backend
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
@@ -22,18 +21,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 N_VISUAL, N_TAGS, N_CLASSES = 60, 10, 3
-
-touched_rows = pytest.mark.parametrize(
-    "few_rows", [False, True], ids=["dense", "touched rows"], indirect=True
-)
-
-
-@pytest.fixture
-def few_rows(request, monkeypatch):
-    """Let W and V have sparse gradients, as with a large vocabulary."""
-    if request.param:
-        monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
-    return request.param
 
 
 def counts(n_documents: int, seed: int):
@@ -107,7 +94,6 @@ def assert_same_bits(first: Trainer, second: Trainer):
         assert torch.equal(a, b)
 
 
-@touched_rows
 @pytest.mark.parametrize(
     "options",
     [
@@ -116,7 +102,7 @@ def assert_same_bits(first: Trainer, second: Trainer):
         {"optimizer": "sgd", "learning_rate": 1e-2, "generative_weight": 1.0},
     ],
 )
-def test_the_losses_of_the_cpu(options, few_rows):
+def test_the_losses_of_the_cpu(options):
     corpus, unseen = documents(), documents(60, seed=2)
     on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
     expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
@@ -127,9 +113,8 @@ def test_the_losses_of_the_cpu(options, few_rows):
     assert actual.epochs[-1].loss < 0.9 * actual.epochs[0].loss
 
 
-@touched_rows
 @pytest.mark.parametrize("options", [{}, {"optimizer": "sgd", "learning_rate": 1e-2}])
-def test_global_features_and_logistic_outputs(options, few_rows, tmp_path):
+def test_global_features_and_logistic_outputs(options, tmp_path):
     corpus, unseen = (
         documents(n, n, n_global_features=40, annotations_are_words=False) for n in (150, 60)
     )
@@ -145,9 +130,8 @@ def test_global_features_and_logistic_outputs(options, few_rows, tmp_path):
     assert_same_bits(resumed, on_gpu)
 
 
-@touched_rows
 @pytest.mark.parametrize("options", [{}, {"class_weight": [3.0, 1.0, 0.5], "clip_norm": 0.5}])
-def test_several_labels_per_document(options, few_rows):
+def test_several_labels_per_document(options):
     corpus, unseen = (documents(n, n, several_labels=True) for n in (150, 60))
     on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
     expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
@@ -166,16 +150,14 @@ def test_documents_without_words_and_a_single_word():
         assert np.isfinite(fitted.fit(bags, labels).predict_proba(bags)).all()
 
 
-@touched_rows
-def test_without_the_generative_term(few_rows):
+def test_without_the_generative_term():
     corpus = documents()
     on_cpu, on_gpu = (trainer(corpus, device, generative_weight=0.0) for device in ("cpu", "cuda"))
     expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
     assert actual.epochs[-1].loss == pytest.approx(expected.epochs[-1].loss, rel=1e-3)
 
 
-@touched_rows
-def test_bits_are_reproducible(few_rows):
+def test_bits_are_reproducible():
     corpus = documents()
     first, second = trainer(corpus, "cuda"), trainer(corpus, "cuda")
     for each in (first, second):
@@ -183,8 +165,7 @@ def test_bits_are_reproducible(few_rows):
     assert_same_bits(first, second)
 
 
-@touched_rows
-def test_a_stopped_run_resumes_with_the_same_bits(tmp_path, few_rows):
+def test_a_stopped_run_resumes_with_the_same_bits(tmp_path):
     corpus = documents()
     whole = trainer(corpus, "cuda")
     whole.fit(corpus)
@@ -198,7 +179,6 @@ def test_a_stopped_run_resumes_with_the_same_bits(tmp_path, few_rows):
 
 def test_an_eager_run_resumes_as_a_recorded_one(tmp_path, monkeypatch):
     """With λ = 0, V has no gradient in eager updates, and no moments until one is recorded."""
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
     corpus, path = documents(), tmp_path / "checkpoint.safetensors"
     first = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
     with monkeypatch.context() as patch:
@@ -210,11 +190,7 @@ def test_an_eager_run_resumes_as_a_recorded_one(tmp_path, monkeypatch):
     assert history.epochs[-1].loss == pytest.approx(expected.epochs[-1].loss, rel=1e-3)
 
 
-def test_plain_torch_uses_none_of_our_kernels(monkeypatch):
-    from supdocnade.cuda import optimizers as cuda
-
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
-    monkeypatch.setattr(cuda, "row_adam", None)
+def test_plain_torch_trains_on_a_gpu():
     bags, labels, tags = counts(60, seed=1)
     fitted = SupDocNADE(device="cuda", n_topics=5, max_epochs=2)
     with use_backend("vectorized"):
@@ -278,8 +254,7 @@ def test_other_settings(options):
         assert a.loss == pytest.approx(e.loss, rel=1e-3)
 
 
-@touched_rows
-def test_batches_of_very_different_length(few_rows):
+def test_batches_of_very_different_length():
     rng = np.random.default_rng(0)
     lengths = np.where(np.arange(90) < 5, 400, 3)
     bags = np.stack([rng.multinomial(n, np.full(N_VISUAL, 1 / N_VISUAL)) for n in lengths])

@@ -6,9 +6,8 @@ Backward: suffix sums over these gradients, and sums of the suffixes by word. In
 concurrently on two streams.
 
 The host does not wait for the GPU: sizes that only the GPU knows have upper bounds here, and
-programs without work return at once. The exception is the number of rows of sparse gradients: it is
-waited for once, while hidden units are computed; a call that is being recorded pads these gradients
-instead. No float is added atomically, so the same call gives the same bits.
+programs without work return at once. No float is added atomically, so the same call gives the same
+bits.
 
 Memory: one row of H numbers per token, the gradients, and partial sums of V of about the same size;
 where few tokens share a prefix of the tree, five times as much.
@@ -16,7 +15,6 @@ where few tokens share a prefix of the tree, five times as much.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,13 +29,8 @@ from supdocnade.cuda.prefix import (
     sum_gradients,
     write_suffixes,
 )
-from supdocnade.cuda.rows import SortedTokens, SparseRows, TouchedRows, sum_rows
-from supdocnade.likelihood.contract import (
-    Batch,
-    DocumentTerms,
-    Parameters,
-    has_sparse_gradients,
-)
+from supdocnade.cuda.rows import SortedTokens, sum_rows
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 
 _SIDE_STREAMS: dict[torch.cuda.Stream, torch.cuda.Stream] = {}
 """The side stream of every stream that was ever current here."""
@@ -65,12 +58,6 @@ class SideStream:
         for tensor in made:
             tensor.record_stream(self.current)
 
-    def read(self, numbers: Tensor) -> list[int]:
-        """Return numbers that were computed on the side stream, waiting only for that stream."""
-        with torch.cuda.stream(self.side):
-            values: list[int] = numbers.tolist()
-        return values
-
 
 @contextmanager
 def side_stream(device: torch.device) -> Iterator[SideStream]:
@@ -89,23 +76,6 @@ def side_stream(device: torch.device) -> Iterator[SideStream]:
     side.wait_stream(current)
     with torch.cuda.stream(side):
         yield SideStream(current, side)
-
-
-_pad_sparse_gradients = ContextVar("pad_sparse_gradients", default=False)
-"""Whether sparse gradients are padded to the largest number of rows that a batch can touch."""
-
-
-@contextmanager
-def padded_sparse_gradients() -> Iterator[None]:
-    """Pad sparse gradients, as in calls that are recorded.
-
-    A recorded call cannot wait for the number of touched rows, which only the GPU knows.
-    """
-    token = _pad_sparse_gradients.set(True)
-    try:
-        yield
-    finally:
-        _pad_sparse_gradients.reset(token)
 
 
 PRECISIONS = {"highest": "tf32x3", "high": "tf32", "medium": "bf16"}
@@ -136,10 +106,7 @@ class LayerInputs:
 
 
 FinishNodes = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Function from a factor of all gradients, (1,) on the GPU, to the gradients of V and b.
-
-The gradient of V has the touched rows only, if it is sparse.
-"""
+"""Function from a factor of all gradients, (1,) on the GPU, to the gradients of V and b."""
 
 
 class OutputLayer(Protocol):
@@ -160,24 +127,12 @@ class OutputLayer(Protocol):
         """Number of prefixes of the keys; a prefix has sixteen keys."""
         ...
 
-    @property
-    def nodes(self) -> tuple[Tensor, Tensor, int] | None:
-        """Node of every slot, first prefix of every band, and number of bands (`Bands`).
-
-        None if every token touches all rows of V.
-        """
-        ...
-
     def prepare(self, inputs: LayerInputs) -> tuple[Tensor, ...]:
         """Compute what does not depend on the hidden units, which are computed concurrently."""
         ...
 
     def run(
-        self,
-        inputs: LayerInputs,
-        prepared: tuple[Tensor, ...],
-        hidden_NS: Tensor,
-        sparse_rows: SparseRows | None,
+        self, inputs: LayerInputs, prepared: tuple[Tensor, ...], hidden_NS: Tensor
     ) -> tuple[Tensor, Tensor, FinishNodes | None]:
         """Compute the costs of all tokens and, if wanted, the gradients up to the activations.
 
@@ -185,7 +140,6 @@ class OutputLayer(Protocol):
         ----------
         prepared : result of `prepare`.
         hidden_NS : may be overwritten.
-        sparse_rows : rows of V that have a gradient; None means all.
 
         Returns
         -------
@@ -208,8 +162,6 @@ class ForwardState:
     total_BH: Tensor
     """Sums of these gradients (`sum_gradients`)."""
     finish_nodes: FinishNodes
-    sparse_rows: tuple[SparseRows | None, SparseRows | None]
-    """Rows of V and of W that have a gradient; None means all."""
     precision: str
 
 
@@ -223,10 +175,8 @@ def forward(
 ) -> tuple[DocumentTerms, ForwardState | None]:
     """Return the terms of a batch and, if gradients are wanted, the input of `backward`."""
     precision = product_precision()
-    K, T = len(parameters.word_embedding_KH), len(parameters.node_weight_TH)
     batch = batch._replace(word_ids_N=batch.word_ids_N.int())
     n_tokens, device = batch.offsets_B1[-1:], batch.word_ids_N.device
-    touched = None
     with side_stream(device) as side:
         tokens = SortedTokens(batch.word_ids_N, layer.key_of_word_K, n_tokens, layer.n_prefixes)
         inputs = LayerInputs(
@@ -234,27 +184,19 @@ def forward(
             want_gradients,
         )  # fmt: skip
         prepared = layer.prepare(inputs)
-        if want_gradients and has_sparse_gradients(K):
-            touched = TouchedRows(tokens, layer.nodes, layer.word_of_key, T, K)
     chunks = Chunks(batch)
     # Products in bf16 would round the hidden units anyway.
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     hidden_NS, summary_BH = hidden_units(chunks, parameters, activation, dtype)
-    padded = _pad_sparse_gradients.get() or _is_recording(device)
-    counts = [] if touched is None or padded else side.read(touched.counts)
     side.join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *prepared)
-    sparse_rows: tuple[SparseRows | None, SparseRows | None] = None, None
-    if touched is not None:
-        side.join(touched.touched_TK, touched.running_TK)
-        sparse_rows = touched.pad(len(tokens.keys_N)) if padded else touched.number(counts)
-    nll_N, gradient_NS, finish_nodes = layer.run(inputs, prepared, hidden_NS, sparse_rows[0])
+    nll_N, gradient_NS, finish_nodes = layer.run(inputs, prepared, hidden_NS)
     with side_stream(device) as side:
         terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
     state = None
     if finish_nodes is not None:
         after_CH, total_BH = sum_gradients(chunks, gradient_NS, summary_BH.shape[1])
         state = ForwardState(
-            chunks, tokens, gradient_NS, after_CH, total_BH, finish_nodes, sparse_rows, precision
+            chunks, tokens, gradient_NS, after_CH, total_BH, finish_nodes, precision
         )
     side.join(terms.nll_B)
     return terms, state
@@ -273,8 +215,7 @@ def backward(
     ----------
     scale : (1,) the gradient of every document's likelihood.
     """
-    W_KH, c, V_TH, _ = parameters
-    K, H = W_KH.shape
+    W_KH, c, _, _ = parameters
     gradient_NS = state.gradient_NS
     if grad_summary_BH is not None:
         grad_summary_BH = grad_summary_BH.contiguous()
@@ -287,22 +228,10 @@ def backward(
             if grad_summary_BH is not None:
                 grad_c += grad_summary_BH
     write_suffixes(state.chunks, gradient_NS, state.after_CH, scale, grad_summary_BH)
-    node_rows, word_rows = state.sparse_rows
-    row_of_key = layer.word_of_key if word_rows is None else word_rows.row_of_slot
-    grad_W = W_KH.new_empty(K, H) if word_rows is None else word_rows.empty(H)
-    sum_rows(state.tokens, gradient_NS, H, row_of_key, grad_W, state.precision)
+    grad_W = W_KH.new_empty(W_KH.shape)
+    sum_rows(state.tokens, gradient_NS, W_KH.shape[1], layer.word_of_key, grad_W, state.precision)
     side.join(grad_V, grad_b, grad_c)
-    return (
-        grad_W if word_rows is None else word_rows.to_tensor(grad_W, K),
-        grad_c,
-        grad_V if node_rows is None else node_rows.to_tensor(grad_V, len(V_TH)),
-        grad_b,
-    )
-
-
-def _is_recording(device: torch.device) -> bool:
-    """Return True if calls are recorded into a CUDA graph, so that the host cannot wait."""
-    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    return grad_W, grad_c, grad_V, grad_b
 
 
 class _FusedNLL(torch.autograd.Function):

@@ -21,8 +21,7 @@ from supdocnade.cuda.device_corpus import (
     DeviceCorpus,
     max_tokens,
 )
-from supdocnade.cuda.engine import padded_sparse_gradients
-from supdocnade.cuda.optimizers import make_optimizers
+from supdocnade.cuda.optimizers import SingleKernelAdam
 from supdocnade.likelihood.contract import Batch
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
@@ -33,8 +32,13 @@ from supdocnade.training.objective import (
     check_finite,
     epoch_batches,
 )
-from supdocnade.training.optimizers import clip_gradients, set_learning_rate
-from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer import (
+    ADAM_BETAS,
+    ADAM_EPSILON,
+    Trainer,
+    clip_gradients,
+    set_learning_rate,
+)
 
 CAPACITY_MARGIN = 1.02
 """Words that a recording has room for, relative to the largest batch so far. Batches differ in
@@ -60,9 +64,17 @@ class GraphTrainer(Trainer):
 
     _updates: "tuple[Documents, GraphUpdates | None] | None" = None
 
-    def make_optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return optimizers whose updates a graph can record."""
-        return make_optimizers(self.network, self.config.optimizer, self.config.learning_rate)
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Return an optimizer whose updates a graph can record: its learning rate is on the GPU."""
+        parameters = self.network.parameters()
+        rate = torch.tensor(self.config.learning_rate, device=self.network.word_embedding.device)
+        if self.config.optimizer == "sgd":
+            # Only the fused implementation leaves the learning rate on the GPU.
+            return torch.optim.SGD(parameters, lr=rate, fused=True)
+        # capturable: torch then loads the numbers of steps of a checkpoint to the GPU.
+        return SingleKernelAdam(
+            parameters, lr=rate, betas=ADAM_BETAS, eps=ADAM_EPSILON, fused=True, capturable=True
+        )
 
     def fit(self, documents: Documents, validation: Documents | None = None) -> History:
         """Train as any trainer; nothing recorded before or meanwhile is kept."""
@@ -92,7 +104,7 @@ class GraphTrainer(Trainer):
     def updates_for(self, documents: Documents) -> "GraphUpdates | None":
         """Return the updates on some documents, or None if they must be computed one by one."""
         if self._updates is None or self._updates[0] is not documents:
-            given = self.network, self.config, documents, self.optimizers, self.class_weight_C
+            given = self.network, self.config, documents, self.optimizer, self.class_weight_C
             self._updates = documents, make_updates(*given)
         return self._updates[1]
 
@@ -101,7 +113,7 @@ def make_updates(
     network: DocNADENetwork,
     config: TrainerConfig,
     corpus: Documents,
-    optimizers: list[torch.optim.Optimizer],
+    optimizer: torch.optim.Optimizer,
     class_weight_C: Tensor | None,
 ) -> "GraphUpdates | None":
     """Return updates recorded as a graph, or None if they must be computed one by one.
@@ -119,7 +131,7 @@ def make_updates(
     documents = DeviceCorpus(corpus, device)
     if documents.hash_bits < MIN_HASH_BITS:
         return None
-    return GraphUpdates(network, config, documents, optimizers, class_weight_C)
+    return GraphUpdates(network, config, documents, optimizer, class_weight_C)
 
 
 class GraphUpdates:
@@ -137,11 +149,11 @@ class GraphUpdates:
         network: DocNADENetwork,
         config: TrainerConfig,
         documents: DeviceCorpus,
-        optimizers: list[torch.optim.Optimizer],
+        optimizer: torch.optim.Optimizer,
         class_weight_C: Tensor | None,
     ):
         self.network, self.config, self.documents = network, config, documents
-        self.optimizers, self.class_weight_C = optimizers, class_weight_C
+        self.optimizer, self.class_weight_C = optimizer, class_weight_C
         device = network.word_embedding.device
         n_updates = -(-len(documents) // config.batch_size)
         # What changes from one update to the next, at addresses that the graph knows.
@@ -211,10 +223,10 @@ class GraphUpdates:
         self._graph = None
         stream = self._stream
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), padded_sparse_gradients():
+        with torch.cuda.stream(stream):
             self._update()
         torch.cuda.current_stream().wait_stream(stream)
-        # Moments that the optimizers created meanwhile were zero before.
+        # Moments that the optimizer created meanwhile were zero before.
         with torch.no_grad():
             for tensor in self._state():
                 tensor.copy_(before[id(tensor)]) if id(tensor) in before else tensor.zero_()
@@ -230,9 +242,8 @@ class GraphUpdates:
         """Return every tensor that an update changes."""
         tensors: list[Tensor] = list(self.network.parameters())
         tensors += [self.next_update, self._loss_sum]
-        for optimizer in self.optimizers:
-            for moments in optimizer.state.values():
-                tensors += [value for value in moments.values() if isinstance(value, Tensor)]
+        for moments in self.optimizer.state.values():
+            tensors += [value for value in moments.values() if isinstance(value, Tensor)]
         return tensors
 
     def _update(self) -> None:
@@ -251,9 +262,8 @@ class GraphUpdates:
         if config.clip_norm is not None:
             clip_gradients(parameters, config.clip_norm)
         index = self.next_update[None]
-        for optimizer in self.optimizers:
-            set_learning_rate(optimizer, self._rates[index][0])
-            optimizer.step()
+        set_learning_rate(self.optimizer, self._rates[index][0])
+        self.optimizer.step()
         with torch.no_grad():
             self._loss_sum.add_(loss.detach().double() * n_documents)
             self.next_update.add_(1)

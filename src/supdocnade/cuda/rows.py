@@ -1,7 +1,6 @@
-"""Tokens sorted by key on a GPU, sums over tokens that share a key, and rows that tokens touch."""
+"""Tokens sorted by key on a GPU, and sums over tokens that share a key."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 import triton
@@ -9,7 +8,6 @@ from torch import Tensor
 
 from supdocnade.cuda import rows_kernels as kernels
 from supdocnade.cuda.prefix import block_columns, search_steps
-from supdocnade.likelihood.contract import sparse_gradient
 
 SHIFT = 4
 SLOTS = 1 << SHIFT
@@ -20,9 +18,6 @@ TILE, COLUMNS = 128, 128
 
 FEW_PREFIXES = 16
 """A band of at most this many prefixes has one program per slot, which adds many tiles."""
-
-BLOCK = 128
-"""Slots or rows per program of the kernels that find touched rows."""
 
 
 class SortedTokens:
@@ -83,15 +78,16 @@ def sum_rows(
     )  # fmt: skip
     # The only band starts at prefix 0, so `first_row_P1`, whose first entry is 0, serves as the
     # table of the bands' first prefixes.
-    add_parts(tokens, parts, row_of_slot, row_of_slot, (0, tokens.n_prefixes),
-              tokens.first_row_P1, out, out, H=H, width=width, tile=TILE, biased=False)  # fmt: skip
+    add_parts(
+        tokens, parts, row_of_slot, (0, tokens.n_prefixes), tokens.first_row_P1, out, out,
+        H=H, width=width, tile=TILE, biased=False,
+    )  # fmt: skip
 
 
 def add_parts(
     tokens: SortedTokens,
     parts: Tensor,
     row_of_slot: Tensor,
-    node_of_slot: Tensor,
     bounds: tuple[int, ...],
     first_prefix: Tensor,
     out: Tensor,
@@ -114,8 +110,8 @@ def add_parts(
     for first, last, options in _launches(bounds, H + biased):
         grid = (last - first, SLOTS // options["GROUP"], triton.cdiv(H + biased, options["BLOCK"]))
         kernels.add_parts[grid](
-            parts, tokens.first_row_P1, row_of_slot, node_of_slot, first_prefix,
-            tokens.n_prefixes, out, out_bias,
+            parts, tokens.first_row_P1, row_of_slot, first_prefix, tokens.n_prefixes, out,
+            out_bias,
             H=H, WIDTH=width, TILE=tile, N_BANDS=n_bands, SLOTS=SLOTS, BIASED=biased,
             FIRST=first, **options,
         )  # fmt: skip
@@ -126,7 +122,6 @@ def add_tiles(
     tokens: SortedTokens,
     tile_prefix: Tensor,
     row_of_slot: Tensor,
-    node_of_slot: Tensor,
     bounds: tuple[int, ...],
     first_prefix: Tensor,
     scale: Tensor,
@@ -148,7 +143,7 @@ def add_tiles(
     for first, last, options in _launches(bounds, H + 1):
         grid = (last - first, SLOTS // options["GROUP"], triton.cdiv(H + 1, options["BLOCK"]))
         kernels.add_tiles[grid](
-            parts, tokens.first_row_P1, tile_prefix, row_of_slot, node_of_slot, first_prefix,
+            parts, tokens.first_row_P1, tile_prefix, row_of_slot, first_prefix,
             tokens.n_prefixes, scale, out, out_bias,
             H=H, WIDTH=width, TILE=tile, N_BANDS=len(bounds) - 1, SLOTS=SLOTS, FIRST=first,
             **options,
@@ -168,109 +163,3 @@ def _launches(bounds: tuple[int, ...], n_columns: int) -> Iterator[tuple[int, in
     if n_few < len(bounds) - 1:
         block = block_columns(n_columns, 64)
         yield bounds[n_few], bounds[-1], {"GROUP": SLOTS, "TILES": 4, "BLOCK": block}
-
-
-class SparseRows(NamedTuple):
-    """The rows of a table that have a gradient."""
-
-    rows_R: Tensor
-    row_of_slot: Tensor
-    """Index into `rows_R` for every slot; -1 for none."""
-    padded: bool
-    """True if `rows_R` may be longer than the number of touched rows. Padding repeats the last
-    touched row, or is -1 if there is none, and has a gradient of zero."""
-
-    def empty(self, n_columns: int) -> Tensor:
-        """Return memory for the gradients of these rows."""
-        make = torch.zeros if self.padded else torch.empty
-        return make(len(self.rows_R), n_columns, dtype=torch.float32, device=self.rows_R.device)
-
-    def to_tensor(self, values_RH: Tensor, n_rows: int) -> Tensor:
-        """Return the gradient of the whole table as a sparse tensor."""
-        return sparse_gradient(self.rows_R, values_RH, n_rows)
-
-
-class TouchedRows:
-    """Marks of the rows of V and W that tokens touch; the host does not know their number yet.
-
-    Parameters
-    ----------
-    nodes : `OutputLayer.nodes`; if None, all rows of V have a gradient, and only the rows of W are
-        marked.
-
-    Attributes
-    ----------
-    touched_TK : 1 or 0 for the rows of V, then for those of W.
-    running_TK : running sum of `touched_TK`.
-    """
-
-    def __init__(
-        self,
-        tokens: SortedTokens,
-        nodes: tuple[Tensor, Tensor, int] | None,
-        word_of_key: Tensor,
-        n_nodes: int,
-        n_words: int,
-    ):
-        self.node_of_slot = None if nodes is None else nodes[0]
-        self.n_bands = 0 if nodes is None else nodes[2]
-        self.word_of_key, self.n_nodes = word_of_key, 0 if nodes is None else n_nodes
-        self.touched_TK = word_of_key.new_empty(self.n_nodes + n_words)
-        if nodes is not None:
-            _mark_rows(tokens, *nodes, self.touched_TK)
-        _mark_rows(tokens, word_of_key, word_of_key, 0, self.touched_TK[self.n_nodes :])
-        self.running_TK = self.touched_TK.cumsum(0, dtype=torch.int32)
-
-    @property
-    def counts(self) -> Tensor:
-        """Number of touched rows of V, if these are marked, and of both tables, on the GPU."""
-        if self.node_of_slot is None:
-            return self.running_TK[-1:]
-        return self.running_TK[self.n_nodes - 1 :: len(self.running_TK) - self.n_nodes]
-
-    def number(self, counts: list[int]) -> tuple[SparseRows | None, SparseRows]:
-        """Return the touched rows of V and of W, given the values of `counts`."""
-        n_nodes = 0 if self.node_of_slot is None else counts[0]
-        return self._both_tables(n_nodes, counts[-1] - n_nodes, padded=False)
-
-    def pad(self, n_tokens: int) -> tuple[SparseRows | None, SparseRows]:
-        """Return the touched rows, padded to the largest number that these tokens can touch."""
-        max_nodes = min(self.n_nodes, n_tokens * 4 * self.n_bands)
-        n_words = len(self.touched_TK) - self.n_nodes
-        return self._both_tables(max_nodes, min(n_words, n_tokens), padded=True)
-
-    def _both_tables(
-        self, n_nodes: int, n_words: int, *, padded: bool
-    ) -> tuple[SparseRows | None, SparseRows]:
-        node_rows = None
-        if self.node_of_slot is not None:
-            node_rows = self._number_rows(self.node_of_slot, 0, self.n_nodes, n_nodes, padded)
-        end = len(self.touched_TK)
-        word_rows = self._number_rows(self.word_of_key, self.n_nodes, end, n_words, padded)
-        return node_rows, word_rows
-
-    def _number_rows(
-        self, row_of_slot: Tensor, first: int, last: int, n_rows: int, padded: bool
-    ) -> SparseRows:
-        """Give numbers to the touched rows of the table whose marks are `first:last`."""
-        rows_R = torch.empty(n_rows, dtype=torch.int64, device=row_of_slot.device)
-        place = torch.empty_like(row_of_slot)
-        kernels.number_rows[(triton.cdiv(len(place), BLOCK),)](
-            row_of_slot, self.touched_TK, self.running_TK, first, rows_R, place, len(place),
-            BLOCK=BLOCK,
-        )  # fmt: skip
-        if padded:
-            kernels.pad_rows[(triton.cdiv(n_rows, BLOCK),)](
-                rows_R, self.running_TK, first, last, n_rows, BLOCK=BLOCK
-            )
-        return SparseRows(rows_R, place, padded)
-
-
-def _mark_rows(
-    tokens: SortedTokens, row_of_slot: Tensor, first_prefix: Tensor, n_bands: int, touched_T: Tensor
-) -> None:
-    n_slots = len(row_of_slot)
-    kernels.mark_rows[(triton.cdiv(n_slots, BLOCK),)](
-        tokens.keys_N, tokens.n_tokens, row_of_slot, first_prefix, touched_T, n_slots,
-        search_steps(len(tokens.keys_N)), N_BANDS=n_bands, BLOCK=BLOCK,
-    )  # fmt: skip

@@ -1,13 +1,10 @@
-"""Kernels that sum over tokens sorted by key, and that find the rows they touch, in Triton.
+"""Kernels that sum over tokens sorted by key, in Triton.
 
 Sorted tokens are processed in tiles of fixed length. Within a tile the tokens of one prefix are
 neighbours, and their contributions to the sixteen slots below it are one small product. A prefix
 whose tokens all lie in one tile is written at once. A prefix that spans several tiles leaves a part
 in each: part 1 in the tile where it begins, part 0 in the others. `add_parts` adds the parts in
 order. No sum depends on the order of the programs, so the same tokens give the same bits.
-
-Tokens that pass a node are neighbours too: their keys lie between those of the leftmost and the
-rightmost leaf below it. So one search per row tells whether any token touches it (`mark_rows`).
 """
 
 import triton
@@ -121,7 +118,7 @@ def sum_rows(
 
 @triton.jit
 def add_parts(
-    parts, first_row, row_of_slot, node_of_slot, first_prefix, n_lowest, out, out_bias,
+    parts, first_row, row_of_slot, first_prefix, n_lowest, out, out_bias,
     H: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, N_BANDS: tl.constexpr,
     SLOTS: tl.constexpr, GROUP: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr,
     BIASED: tl.constexpr, FIRST: tl.constexpr,
@@ -148,8 +145,8 @@ def add_parts(
         wide = columns < H + (1 if BIASED else 0)
         part = (first_tile.to(tl.int64) * N_BANDS + band) * 2 + 1
         there = (part * SLOTS + group)[:, None] * WIDTH + columns[None, :]
-        node = tl.load(node_of_slot + number * SLOTS + group)
-        known = (node >= 0)[:, None] & wide[None, :]
+        row = tl.load(row_of_slot + number * SLOTS + group)
+        known = (row >= 0)[:, None] & wide[None, :]
         filled = (begin + group * 0 < end)[:, None]
         total = tl.load(parts + there, mask=known & filled, other=0.0)
         for start in range(first_tile + 1, last_tile + 1, TILES):
@@ -159,18 +156,16 @@ def add_parts(
             mask = (tiles <= last_tile)[:, None, None] & known[None, :, :]
             values = tl.load(parts + places + columns[None, None, :], mask=mask, other=0.0)
             total += tl.sum(values, axis=0)
-        row = tl.load(row_of_slot + number * SLOTS + group)
         there = row.to(tl.int64)[:, None] * H + columns[None, :]
         tl.store(out + there, total, mask=(row >= 0)[:, None] & (columns < H)[None, :])
         if BIASED:
-            there = node[:, None] + tl.zeros([GROUP, BLOCK], tl.int32)
+            there = row[:, None] + tl.zeros([GROUP, BLOCK], tl.int32)
             tl.store(out_bias + there, total, mask=known & (columns == H)[None, :])
 
 
 @triton.jit
 def add_tiles(
-    parts, first_row, tile_prefix, row_of_slot, node_of_slot, first_prefix, n_lowest, scale, out,
-    out_bias,
+    parts, first_row, tile_prefix, row_of_slot, first_prefix, n_lowest, scale, out, out_bias,
     H: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, N_BANDS: tl.constexpr,
     SLOTS: tl.constexpr, GROUP: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr,
     FIRST: tl.constexpr,
@@ -190,8 +185,8 @@ def add_tiles(
     end = first_piece(first_row, tl.minimum((prefix + 1) << down, n_lowest), TILE)
     columns = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     group = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
-    node = tl.load(node_of_slot + number * SLOTS + group)
-    known = (node >= 0)[:, None] & (columns <= H)[None, :]
+    row = tl.load(row_of_slot + number * SLOTS + group)
+    known = (row >= 0)[:, None] & (columns <= H)[None, :]
     total = tl.zeros([GROUP, BLOCK], tl.float32)
     for start in range(begin, end, TILES):
         tiles = start + tl.arange(0, TILES)
@@ -201,71 +196,7 @@ def add_tiles(
         mask = there[:, None, None] & known[None, :, :]
         total += tl.sum(tl.load(parts + places, mask=mask, other=0.0), axis=0)
     total *= tl.load(scale)
-    row = tl.load(row_of_slot + number * SLOTS + group)
     there = row.to(tl.int64)[:, None] * H + columns[None, :]
     tl.store(out + there, total, mask=(row >= 0)[:, None] & (columns < H)[None, :])
-    there = node[:, None] + tl.zeros([GROUP, BLOCK], tl.int32)
+    there = row[:, None] + tl.zeros([GROUP, BLOCK], tl.int32)
     tl.store(out_bias + there, total, mask=known & (columns == H)[None, :])
-
-
-@triton.jit
-def mark_rows(
-    keys, n_tokens, row_of_slot, first_prefix, touched, n_slots, n_steps,
-    N_BANDS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Write 1 for the rows that tokens touch, else 0.
-
-    Slots are those of the nodes of all bands or, without bands, the keys themselves.
-    """
-    numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    row = tl.load(row_of_slot + numbers, mask=numbers < n_slots, other=-1)
-    if N_BANDS == 0:
-        least, most = numbers, numbers
-    else:
-        slot, prefix = numbers % 16, numbers // 16
-        band = prefix * 0
-        for each in tl.static_range(1, N_BANDS):
-            band += (prefix >= tl.load(first_prefix + each)).to(tl.int32)
-        prefix -= tl.load(first_prefix + band)
-        level = (slot > 1).to(tl.int32) + (slot > 3).to(tl.int32) + (slot > 7).to(tl.int32)
-        # The turns down to this node, and the number of turns below it.
-        turns = (prefix << level) + slot - (1 << level)
-        left = 4 * (N_BANDS - band) - level
-        least = turns << left
-        most = ((turns + 1) << left) - 1
-    n = tl.load(n_tokens).to(tl.int32)
-    before = tl.zeros([BLOCK], tl.int32)
-    for step in range(n_steps):
-        tokens, apart = search_places(before, step, n_steps)
-        key = tl.load(keys + tokens, mask=tokens < n, other=0).to(tl.int32)
-        below = (tokens < n) & (key < least[:, None])
-        before += tl.sum(below.to(tl.int32), axis=1) * apart
-    key = tl.load(keys + before, mask=before < n, other=0).to(tl.int32)
-    some = (before < n) & (key <= most)
-    tl.store(touched + row, some.to(tl.int32), mask=row >= 0)
-
-
-@triton.jit(do_not_specialize=["first"])
-def number_rows(row_of_slot, touched, running, first, rows, place, n_slots, BLOCK: tl.constexpr):
-    """Write the touched rows of a table, and the index of every slot's row among them.
-
-    `running` is the running number of touched rows; rows before `first` belong to another table.
-    """
-    numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    row = tl.load(row_of_slot + numbers, mask=numbers < n_slots, other=-1)
-    known = row >= 0
-    some = tl.load(touched + first + row, mask=known, other=0) > 0
-    n_before = tl.load(running + first - 1, mask=first > 0, other=0)
-    here = tl.load(running + first + row, mask=known, other=0) - 1 - n_before
-    tl.store(place + numbers, tl.where(some, here, -1), mask=numbers < n_slots)
-    tl.store(rows + here, row.to(tl.int64), mask=some)
-
-
-@triton.jit(do_not_specialize=["first", "last"])
-def pad_rows(rows, running, first, last, n_rows, BLOCK: tl.constexpr):
-    """Repeat the last touched row up to the end of the table, or write -1 if there is none."""
-    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    n_before = tl.load(running + first - 1, mask=first > 0, other=0)
-    n_touched = tl.load(running + last - 1) - n_before
-    row = tl.load(rows + n_touched - 1, mask=n_touched > 0, other=-1)
-    tl.store(rows + places, row, mask=(places >= n_touched) & (places < n_rows))

@@ -189,11 +189,6 @@ class SoftmaxLayer:
         """See `OutputLayer`."""
         return len(self.word_of_key) // SLOTS
 
-    @property
-    def nodes(self) -> None:
-        """Return None, since every token has a gradient for all rows of V."""
-        return None
-
     def prepare(self, inputs: LayerInputs) -> tuple[Tensor, ...]:
         """Return nothing: all steps depend on the hidden units."""
         return ()
@@ -203,7 +198,6 @@ class SoftmaxLayer:
         inputs: LayerInputs,
         prepared: tuple[Tensor, ...],
         hidden_NS: Tensor,
-        sparse_rows: object,
     ) -> tuple[Tensor, Tensor, FinishNodes | None]:
         """See `OutputLayer`."""
         V_KH, b_K = inputs.parameters.node_weight_TH, inputs.parameters.node_bias_T

@@ -51,11 +51,11 @@ def decide(logit, right, on_path, weight):
 
 @triton.jit
 def find_nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS: tl.constexpr):
-    """Return the indices of slots in the tables, and their nodes, -1 for none."""
+    """Return the nodes of slots, -1 for none."""
     known = (bands < N_BANDS) & (current < MAX_KEY)
     base = tl.load(first_prefix + bands, mask=known, other=0)
     place = tl.where(known, (base + current) * 16 + slots, 0)
-    return place, tl.load(node_of_slot + place, mask=known, other=-1)
+    return tl.load(node_of_slot + place, mask=known, other=-1)
 
 
 @triton.jit
@@ -146,7 +146,7 @@ def _next_prefixes(key, shift, current):
 
 @triton.jit
 def _gradients(
-    h, delta, node, row, part, spans, columns, weights, grad_weights, parts,
+    h, delta, node, part, spans, columns, weights, grad_weights, parts,
     H: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Return the gradient of h from some nodes, in some columns; write that of the nodes.
@@ -158,8 +158,8 @@ def _gradients(
     inside = (columns < H)[None, :]
     there = part[:, None] + columns[None, :]
     tl.store(parts + there, grad_v, mask=(spans & (node >= 0))[:, None] & inside)
-    there = row.to(tl.int64)[:, None] * H + columns[None, :]
-    tl.store(grad_weights + there, grad_v, mask=((spans == 0) & (row >= 0))[:, None] & inside)
+    there = node.to(tl.int64)[:, None] * H + columns[None, :]
+    tl.store(grad_weights + there, grad_v, mask=((spans == 0) & (node >= 0))[:, None] & inside)
     return product(delta, v, PRECISION)
 
 
@@ -175,7 +175,7 @@ def _all_logits(
     exists = tl.zeros([TILE, SLOTS], tl.int1)
     current = first
     while tl.min(current, axis=0) < MAX_KEY:
-        _, node = find_nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+        node = find_nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
         some = compute_logits(
             hidden, position, weights, biases, node, H, STRIDE, H, TILE, BLOCK, SLOTS, PRECISION
         )
@@ -188,7 +188,7 @@ def _all_logits(
 
 @triton.jit
 def _all_gradients(
-    h, delta, key, key_before, key_after, columns, tile, weights, node_of_slot, row_of_slot,
+    h, delta, key, key_before, key_after, columns, tile, weights, node_of_slot,
     first_prefix, bands, shift, first, grad_weights, grad_biases, parts, biased,
     H: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
     N_BANDS: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
@@ -198,8 +198,7 @@ def _all_gradients(
     grad_h = tl.zeros([TILE, BLOCK], tl.float32)
     current = first
     while tl.min(current, axis=0) < MAX_KEY:
-        place, node = find_nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
-        row = tl.load(row_of_slot + place, mask=node >= 0, other=-1)
+        node = find_nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
         continued = (key_before >> shift) == current
         spans = continued | ((key_after >> shift) == current)
         part = place_of_part(tile, bands, continued, slots, N_BANDS, 16, WIDTH)
@@ -210,7 +209,7 @@ def _all_gradients(
             tl.store(parts + part + H, grad_b, mask=spans & (node >= 0))
             tl.store(grad_biases + node, grad_b, mask=(spans == 0) & (node >= 0))
         grad_h += _gradients(
-            h, some, node, row, part, spans, columns, weights, grad_weights, parts, H, PRECISION
+            h, some, node, part, spans, columns, weights, grad_weights, parts, H, PRECISION
         )
         current = _next_prefixes(key, shift, current)
     return grad_h
@@ -218,7 +217,7 @@ def _all_gradients(
 
 @triton.jit
 def walk_tiles(
-    hidden, order, keys, loss_weight, n_tokens, weights, biases, node_of_slot, row_of_slot,
+    hidden, order, keys, loss_weight, n_tokens, weights, biases, node_of_slot,
     first_prefix, nll, grad_weights, grad_biases, parts,
     H: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
     BLOCK: tl.constexpr, N_BANDS: tl.constexpr, UPPER: tl.constexpr, WEIGHTED: tl.constexpr,
@@ -270,14 +269,14 @@ def walk_tiles(
                 h = load_rows(hidden, position, columns, H, STRIDE)
                 grad_h = _all_gradients(
                     h, low_delta, key, key_before, key_after, columns, tile, weights,
-                    node_of_slot, row_of_slot, first_prefix, low, low_shift, low_first,
+                    node_of_slot, first_prefix, low, low_shift, low_first,
                     grad_weights, grad_biases, parts, start == 0,
                     H, WIDTH, TILE, BLOCK, N_BANDS, 16, PRECISION,
                 )  # fmt: skip
                 if N_BANDS > 1:
                     grad_h += _all_gradients(
                         h, delta, key, key_before, key_after, columns, tile, weights,
-                        node_of_slot, row_of_slot, first_prefix, bands, shift, up_first,
+                        node_of_slot, first_prefix, bands, shift, up_first,
                         grad_weights, grad_biases, parts, start == 0,
                         H, WIDTH, TILE, BLOCK, N_BANDS, UPPER, PRECISION,
                     )  # fmt: skip

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from supdocnade.cuda.engine import FinishNodes, LayerInputs, compute_terms
 from supdocnade.cuda.prefix import block_columns, find_pieces, row_stride
-from supdocnade.cuda.rows import SLOTS, SparseRows, add_parts, add_tiles
+from supdocnade.cuda.rows import SLOTS, add_parts, add_tiles
 from supdocnade.cuda.tree_band_kernels import walk_prefixes, walk_tiles
 from supdocnade.likelihood import vectorized
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
@@ -150,11 +150,6 @@ class TreeLayer:
         """See `OutputLayer`."""
         return len(self.word_of_key) // SLOTS
 
-    @property
-    def nodes(self) -> tuple[Tensor, Tensor, int]:
-        """See `OutputLayer`."""
-        return self.node_of_slot, self.first_prefix, self.bands.n_bands
-
     def prepare(self, inputs: LayerInputs) -> tuple[Tensor, ...]:
         """Split the tokens into tiles of one prefix each, if many tokens share a prefix.
 
@@ -175,22 +170,17 @@ class TreeLayer:
         inputs: LayerInputs,
         prepared: tuple[Tensor, ...],
         hidden_NS: Tensor,
-        sparse_rows: SparseRows | None,
     ) -> tuple[Tensor, Tensor, FinishNodes | None]:
         """See `OutputLayer`."""
         V_TH, b_T = inputs.parameters.node_weight_TH, inputs.parameters.node_bias_T
         nll_N = b_T.new_empty(len(hidden_NS))
-        row_of_slot, gradients = self.node_of_slot, None
+        gradients = None
         if inputs.want_gradients:
-            H = V_TH.shape[1]
-            grad_V = V_TH.new_empty(V_TH.shape) if sparse_rows is None else sparse_rows.empty(H)
-            gradients = grad_V, torch.empty_like(b_T)
-        if sparse_rows is not None:
-            row_of_slot = sparse_rows.row_of_slot
+            gradients = V_TH.new_empty(V_TH.shape), torch.empty_like(b_T)
         if prepared:
-            finish = self._walk_prefixes(inputs, prepared, hidden_NS, nll_N, row_of_slot, gradients)
+            finish = self._walk_prefixes(inputs, prepared, hidden_NS, nll_N, gradients)
         else:
-            finish = self._walk_tiles(inputs, hidden_NS, nll_N, row_of_slot, gradients)
+            finish = self._walk_tiles(inputs, hidden_NS, nll_N, gradients)
         return nll_N, hidden_NS, finish
 
     def _walk_prefixes(
@@ -199,7 +189,6 @@ class TreeLayer:
         prepared: tuple[Tensor, ...],
         hidden_NS: Tensor,
         nll_N: Tensor,
-        row_of_slot: Tensor,
         gradients: tuple[Tensor, Tensor] | None,
     ) -> FinishNodes | None:
         """Walk where many tokens share a prefix: every tile has one prefix."""
@@ -221,9 +210,8 @@ class TreeLayer:
 
         def finish(scale: Tensor) -> tuple[Tensor, Tensor]:
             add_tiles(
-                parts, tokens, tile_prefix, row_of_slot, self.node_of_slot,
-                self.bands.first_prefix, self.first_prefix, scale, *gradients, width=width,
-                tile=config.tile,
+                parts, tokens, tile_prefix, self.node_of_slot, self.bands.first_prefix,
+                self.first_prefix, scale, *gradients, width=width, tile=config.tile,
             )  # fmt: skip
             return gradients
 
@@ -234,7 +222,6 @@ class TreeLayer:
         inputs: LayerInputs,
         hidden_NS: Tensor,
         nll_N: Tensor,
-        row_of_slot: Tensor,
         gradients: tuple[Tensor, Tensor] | None,
     ) -> FinishNodes | None:
         """Walk where few tokens share a prefix: tiles are full and have several prefixes."""
@@ -245,8 +232,8 @@ class TreeLayer:
         grad_V, grad_b = gradients or (V_TH, b_T)
         walk_tiles[(n_tiles,)](
             hidden_NS, tokens.order_N, tokens.keys_N, _loss_weights(inputs, nll_N),
-            tokens.n_tokens, V_TH, b_T, self.node_of_slot, row_of_slot, self.first_prefix, nll_N,
-            grad_V, grad_b, parts,
+            tokens.n_tokens, V_TH, b_T, self.node_of_slot, self.first_prefix, nll_N, grad_V, grad_b,
+            parts,
             TILE=MIXED_TILE, BLOCK=block_columns(options["H"], MIXED_COLUMNS[inputs.precision]),
             UPPER=triton.next_power_of_2(SLOTS * (self.bands.n_bands - 1)),
             num_warps=4, num_stages=1, **options,
@@ -256,9 +243,9 @@ class TreeLayer:
 
         def finish(scale: Tensor) -> tuple[Tensor, Tensor]:
             add_parts(
-                tokens, parts, row_of_slot, self.node_of_slot, self.bands.first_prefix,
-                self.first_prefix, grad_V, grad_b, H=options["H"], width=options["WIDTH"],
-                tile=MIXED_TILE, biased=True,
+                tokens, parts, self.node_of_slot, self.bands.first_prefix, self.first_prefix,
+                grad_V, grad_b, H=options["H"], width=options["WIDTH"], tile=MIXED_TILE,
+                biased=True,
             )  # fmt: skip
             return grad_V.mul_(scale), grad_b.mul_(scale)
 

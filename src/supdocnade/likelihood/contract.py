@@ -12,7 +12,6 @@ c is one vector, or one vector per document, then with one gradient per document
 differentiable with respect to W, c, V and b. Names of arrays end in their axes (`checks.py`).
 """
 
-import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -27,39 +26,6 @@ from supdocnade.likelihood import ACTIVATIONS, Activation
 # (docs/decisions/0003-equal-bits.md). An import runs in one thread, so the first call is made here.
 for _function in (torch.exp, torch.log, torch.tanh, torch.sigmoid):
     _function(torch.zeros(1))
-
-SPARSE_ROWS = 16_384
-"""Vocabulary size above which the gradients of W and V are sparse tensors of the touched rows.
-
-A dense gradient of 100,000 words × 200 topics is 80 MB. When a batch touches a small part of it,
-clearing, writing and applying it costs more than the likelihood itself.
-"""
-
-
-def has_sparse_gradients(n_words: int) -> bool:
-    """Return True if the gradients of W and V are sparse for a vocabulary of this size."""
-    return n_words > SPARSE_ROWS
-
-
-def sparse_gradient(rows_R: Tensor, values_RH: Tensor, n_rows: int) -> Tensor:
-    """Return the gradient of a table with `n_rows` rows as a sparse tensor of some rows."""
-    _disable_invariant_checks()
-    return torch.sparse_coo_tensor(
-        rows_R[None], values_RH, (n_rows, values_RH.shape[1]),
-        is_coalesced=True, check_invariants=False,
-    )  # fmt: skip
-
-
-@functools.cache
-def _disable_invariant_checks() -> None:
-    """Disable the checks of sparse tensors explicitly, unless they are enabled.
-
-    They are off by default, but torch 2.11 warns in a process that has not set them, whatever
-    `check_invariants` says.
-    """
-    checks = torch.sparse.check_sparse_tensor_invariants
-    if not checks.is_enabled():  # type: ignore[no-untyped-call]
-        checks.disable()  # type: ignore[no-untyped-call]
 
 
 class Batch(NamedTuple):

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from supdocnade.checks import check_choice, check_shape
 from supdocnade.errors import BackendUnavailable
@@ -21,9 +20,6 @@ from supdocnade.likelihood import ACTIVATIONS, Activation
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters, check_call
 from supdocnade.runs import DEVICES
 from supdocnade.tree import WordTree
-
-ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
-"""β and ε of Adam (Kingma and Ba 2015)."""
 
 BACKENDS = ("reference", "vectorized", "cpu", "cuda")
 
@@ -113,25 +109,21 @@ class Operation:
     Parameters
     ----------
     name : name of the function that every backend module defines.
-    automatic : names of the backends that are tried, fastest first.
     """
 
-    def __init__(
-        self,
-        name: str,
-        backends: tuple[Backend, ...],
-        automatic: tuple[str, ...] = ("cpu", "cuda", "vectorized"),
-    ):
+    automatic = ("cpu", "cuda", "vectorized")
+    """Names of the backends that are tried, fastest first."""
+
+    def __init__(self, name: str, backends: tuple[Backend, ...]):
         self.name = name
         self.backends = {backend.name: backend for backend in backends}
-        self.automatic = automatic
 
     def choose(
         self, device: torch.device, dtype: torch.dtype, activation: Activation = "relu"
     ) -> str:
         """Return the name of the backend that serves a call."""
         request = _requested.get()
-        if request not in self.backends:
+        if request == "auto":
             return self._choose_automatically(device.type, dtype, activation)
         objection = self.backends[request].objection(device.type, dtype, activation)
         if objection is not None:
@@ -159,7 +151,6 @@ class Operation:
 
 TREE_NLL = Operation("tree_nll", (_REFERENCE, *_backends("tree_walk", "tree_bands")))
 SOFTMAX_NLL = Operation("softmax_nll", (_REFERENCE, *_backends("softmax", "softmax")))
-ROW_ADAM = Operation("row_adam", _backends("row_adam", "optimizers"))
 
 
 _OWN_TRAINERS = {"cuda": ("supdocnade.cuda.graph_updates", "GraphTrainer")}
@@ -229,8 +220,7 @@ def tree_nll(
 
     Returns
     -------
-    DocumentTerms : `nll_B` and `summary_BH`, differentiable with respect to all parameters. Above
-        `SPARSE_ROWS` words the gradients of W and V are sparse tensors of the touched rows.
+    DocumentTerms : `nll_B` and `summary_BH`, differentiable with respect to all parameters.
     """
     weights = parameters.word_embedding_KH
     check_shape("word_embedding", weights.shape[:1], (tree.n_words,))
@@ -260,39 +250,10 @@ def softmax_nll(
 
     Returns
     -------
-    DocumentTerms : `nll_B` and `summary_BH`, differentiable with respect to all parameters. Above
-        `SPARSE_ROWS` words the gradient of W is a sparse tensor of the touched rows.
+    DocumentTerms : `nll_B` and `summary_BH`, differentiable with respect to all parameters.
     """
     weights = parameters.word_embedding_KH
     check_call(batch, parameters, len(weights), activation)
     name = SOFTMAX_NLL.choose(weights.device, weights.dtype, activation)
     terms: DocumentTerms = SOFTMAX_NLL.load(name)(batch, parameters, activation)
     return terms
-
-
-def row_adam(
-    table_KH: Tensor,
-    mean_KH: Tensor,
-    square_KH: Tensor,
-    rows_R: Tensor,
-    gradient_RH: Tensor,
-    learning_rate: float | Tensor,
-    step: int | Tensor,
-) -> None:
-    """Update the given rows of a table and of its two moments in place.
-
-    Dense Adam also moves rows without a gradient, by their decaying moments. This does not: the
-    moments of a row decay only when it is touched, and the bias correction counts updates of the
-    table.
-
-    Parameters
-    ----------
-    rows_R : rows to update, without repetitions. `cuda` skips rows that repeat the previous one,
-        and rows of -1: recorded calls pad the rows of their gradients in this way.
-    gradient_RH : gradients of these rows.
-    learning_rate : may be a tensor on the device of the table, like `step`.
-    step : number of updates of the table, this one included: it corrects the bias of the moments.
-    """
-    name = ROW_ADAM.choose(table_KH.device, table_KH.dtype)
-    update = ROW_ADAM.load(name)
-    update(table_KH, mean_KH, square_KH, rows_R, gradient_RH, learning_rate, step)

@@ -2,7 +2,7 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, embedding, linear, softplus
+from torch.nn.functional import cross_entropy, linear, softplus
 
 from supdocnade.likelihood import Activation
 from supdocnade.likelihood.contract import (
@@ -10,15 +10,8 @@ from supdocnade.likelihood.contract import (
     DocumentTerms,
     Parameters,
     activate,
-    has_sparse_gradients,
 )
-from supdocnade.likelihood.operations import ADAM_BETAS, ADAM_EPSILON
 from supdocnade.tree import WordTree
-
-
-def _gather_rows(table: Tensor, rows: Tensor, n_words: int) -> Tensor:
-    """Return rows of a table; with a large vocabulary the gradient of the table is sparse."""
-    return embedding(rows, table, sparse=has_sparse_gradients(n_words))
 
 
 def _document_of_token(batch: Batch) -> Tensor:
@@ -48,7 +41,7 @@ def prefix_sums(
     W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
     ids_N = batch.word_ids_N.long()
     document_N = _document_of_token(batch)
-    embedded_NH = _gather_rows(W_KH, ids_N, len(W_KH))
+    embedded_NH = W_KH[ids_N]
     if batch.input_weight_N is not None:
         embedded_NH = embedded_NH * batch.input_weight_N[:, None]
 
@@ -84,7 +77,7 @@ def tree_nll(
     ids_N, (_, _, V_TH, b_T) = batch.word_ids_N.long(), parameters
     nodes_KL, signs_KL = (torch.as_tensor(table, device=V_TH.device) for table in tree.paths)
     nodes_NL, signs_NL = nodes_KL[ids_N].long(), signs_KL[ids_N].to(V_TH.dtype)
-    rows_NLH = _gather_rows(V_TH, nodes_NL, tree.n_words)
+    rows_NLH = V_TH[nodes_NL]
     logits_NL = torch.einsum("nlh,nh->nl", rows_NLH, hidden_NH) + b_T[nodes_NL]
     # Padding has sign 0, for which softplus would give log 2.
     decisions_NL = softplus(-signs_NL * logits_NL) * signs_NL.abs()
@@ -97,25 +90,3 @@ def softmax_nll(batch: Batch, parameters: Parameters, activation: Activation) ->
     logits_NK = linear(hidden_NH, parameters.node_weight_TH, parameters.node_bias_T)
     nll_N = cross_entropy(logits_NK, batch.word_ids_N.long(), reduction="none")
     return DocumentTerms(sum_by_document(nll_N, batch), summary_BH)
-
-
-def row_adam(
-    table_KH: Tensor,
-    mean_KH: Tensor,
-    square_KH: Tensor,
-    rows_R: Tensor,
-    gradient_RH: Tensor,
-    learning_rate: float | Tensor,
-    step: int | Tensor,
-) -> None:
-    """See `operations.row_adam`."""
-    beta1, beta2 = ADAM_BETAS
-    if isinstance(step, Tensor):
-        step = step.double()  # 1 - β^t would lose its precision in float32.
-    mean_RH = mean_KH[rows_R].lerp_(gradient_RH, 1 - beta1)
-    square_RH = square_KH[rows_R].mul_(beta2).addcmul_(gradient_RH, gradient_RH, value=1 - beta2)
-    mean_KH[rows_R] = mean_RH
-    square_KH[rows_R] = square_RH
-    spread_RH = (square_RH / (1 - beta2**step)).sqrt_().add_(ADAM_EPSILON)
-    size = learning_rate / (1 - beta1**step)
-    table_KH.index_add_(0, rows_R, mean_RH.div_(spread_RH).mul_(-size))

@@ -28,7 +28,6 @@ from supdocnade.likelihood.contract import (
     DocumentTerms,
     Parameters,
     activate,
-    has_sparse_gradients,
 )
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
@@ -153,7 +152,6 @@ class DocNADENetwork(nn.Module):
             batch.offsets_B1.to(batch.word_ids_N.dtype)[:-1],
             mode="sum",
             per_sample_weights=weight_N,
-            sparse=has_sparse_gradients(self.config.n_words),
         )
         return self.document_bias(batch) + sums_BH
 

@@ -48,7 +48,7 @@ class StoredRun:
     """Empty if no epoch was the best one so far."""
     buffer: Arrays = array(dtype=None)
     optimizer: Arrays = array(dtype=None)
-    """Moments, named `optimizer/parameter/moment`."""
+    """Moments, named `parameter/moment` by the number of the parameter."""
 
 
 def describe_run(
@@ -83,7 +83,7 @@ def save_checkpoint(
     history: History,
     best: Tensors | None,
     network: nn.Module,
-    optimizers: list[torch.optim.Optimizer],
+    optimizer: torch.optim.Optimizer,
 ) -> None:
     """Write a run to one file, atomically.
 
@@ -97,7 +97,7 @@ def save_checkpoint(
         parameter=_to_arrays(copy_parameters(network)),
         best=_to_arrays(best or {}),
         buffer=_to_arrays(dict(network.named_buffers())),
-        optimizer=_to_arrays(dict(_named_moments(optimizers))),
+        optimizer=_to_arrays(dict(_named_moments(optimizer))),
     )
     save(path, KIND, run)
 
@@ -110,22 +110,21 @@ def _to_tensors(arrays: Arrays) -> Tensors:
     return {name: torch.from_numpy(each) for name, each in arrays.items()}
 
 
-def _named_moments(optimizers: list[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the moments of all optimizers, named "optimizer/parameter/moment"."""
-    for number, optimizer in enumerate(optimizers):
-        for index, moments in optimizer.state_dict()["state"].items():
-            for name, value in moments.items():
-                if isinstance(value, Tensor):
-                    yield f"{number}/{index}/{name}", value
+def _named_moments(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+    """Yield the moments of all parameters, named "parameter/moment"."""
+    for index, moments in optimizer.state_dict()["state"].items():
+        for name, value in moments.items():
+            if isinstance(value, Tensor):
+                yield f"{index}/{name}", value
 
 
 def load_checkpoint(
     path: Path,
     settings: dict[str, Any],
     network: nn.Module,
-    optimizers: list[torch.optim.Optimizer],
+    optimizer: torch.optim.Optimizer,
 ) -> tuple[History, Tensors | None]:
-    """Load a run into a network and its optimizers; return its history and best parameters.
+    """Load a run into a network and its optimizer; return its history and best parameters.
 
     A run of other settings or data is refused.
 
@@ -140,21 +139,18 @@ def load_checkpoint(
         _check_tensors("buffer", _to_tensors(run.buffer), dict(network.named_buffers()))
         if best:
             _check_tensors("best", best, parameters)
-        moments_by_optimizer = _group_moments(_to_tensors(run.optimizer), optimizers)
+        moments = _group_moments(_to_tensors(run.optimizer), optimizer)
 
     set_parameters(network, stored_parameters)
-    load_moments(optimizers, moments_by_optimizer)
+    load_moments(optimizer, moments)
     best = {name: tensor.to(parameters[name].device) for name, tensor in best.items()}
     return run.history, best or None
 
 
-def load_moments(
-    optimizers: list[torch.optim.Optimizer], moments_by_optimizer: list[dict[int, Tensors]]
-) -> None:
-    """Set the moments of every optimizer, given by the numbers of its parameters."""
-    for optimizer, moments in zip(optimizers, moments_by_optimizer, strict=True):
-        param_groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": moments, "param_groups": param_groups})
+def load_moments(optimizer: torch.optim.Optimizer, moments: dict[int, Tensors]) -> None:
+    """Set the moments of an optimizer, given by the numbers of its parameters."""
+    param_groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": moments, "param_groups": param_groups})
 
 
 def load_seed(path: Path) -> int | None:
@@ -179,20 +175,19 @@ def _check_tensors(
 
 
 def _group_moments(
-    stored: Mapping[str, Tensor], optimizers: list[torch.optim.Optimizer]
-) -> list[dict[int, Tensors]]:
-    """Return the moments by optimizer and parameter, after a check of names, types and shapes."""
-    grouped: list[dict[int, Tensors]] = [{} for _ in optimizers]
+    stored: Mapping[str, Tensor], optimizer: torch.optim.Optimizer
+) -> dict[int, Tensors]:
+    """Return the moments by parameter, after a check of names, types and shapes."""
+    grouped: dict[int, Tensors] = {}
     rest = dict(stored)
-    for number, optimizer in enumerate(optimizers):
-        for index, parameter in enumerate(p for g in optimizer.param_groups for p in g["params"]):
-            prefix = f"{number}/{index}/"
-            names = [name for name in rest if name.startswith(prefix)]
-            if names:
-                moments = {name.removeprefix(prefix): rest.pop(name) for name in names}
-                shapes = {"step": torch.empty(()), "exp_avg": parameter, "exp_avg_sq": parameter}
-                _check_tensors(f"optimizer/{prefix[:-1]}", moments, shapes)
-                grouped[number][index] = moments
+    for index, parameter in enumerate(p for g in optimizer.param_groups for p in g["params"]):
+        prefix = f"{index}/"
+        names = [name for name in rest if name.startswith(prefix)]
+        if names:
+            moments = {name.removeprefix(prefix): rest.pop(name) for name in names}
+            shapes = {"step": torch.empty(()), "exp_avg": parameter, "exp_avg_sq": parameter}
+            _check_tensors(f"optimizer/{index}", moments, shapes)
+            grouped[index] = moments
     if rest:
         raise InvalidArgument(f"it holds optimizer/{min(rest)}")
     return grouped

@@ -20,16 +20,15 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from joblib import cpu_count
-from torch import Tensor, nn
+from torch import Tensor
 
 from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import ProcessLost, TrainingDiverged
-from supdocnade.likelihood.contract import Batch, sparse_gradient
+from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import choose_device
 from supdocnade.threads import limit_threads
 from supdocnade.training.checkpoint import load_moments
-from supdocnade.training.optimizers import split_tables, touched_rows
 from supdocnade.training.trainer import Trainer
 
 TIMEOUT = timedelta(days=1)
@@ -88,7 +87,7 @@ class TrainingProcesses:
             self._training = trainer, corpus
             on_gpu = trainer.network.word_embedding.is_cuda
             arguments = trainer.network, trainer.config, trainer.class_weight_C
-            moments = [optimizer.state_dict()["state"] for optimizer in trainer.optimizers]
+            moments = trainer.optimizer.state_dict()["state"]
             new = on_gpu, arguments, trainer.history, moments, corpus
             self.broadcast(new if is_new else ())
         try:
@@ -109,7 +108,7 @@ class TrainingProcesses:
                     network.to(choose_device("cuda" if on_gpu else "cpu"))
                     trainer = SharedTrainer(network, config, class_weight=class_weight_C)
                     trainer.history = history
-                    load_moments(trainer.optimizers, moments)
+                    load_moments(trainer.optimizer, moments)
                 with suppress(TrainingDiverged):
                     trainer.run_epoch(corpus)
             return
@@ -157,37 +156,20 @@ class SharedTrainer(Trainer):
         super().differentiate(loss)
         if not loss.requires_grad:
             return float(_reduce(loss.detach()))
-        tables, dense = split_tables(self.network)
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in dense]
+        parameters = list(self.network.parameters())
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         total = _reduce(torch.cat([loss.detach()[None], *map(torch.flatten, gradients)]))
-        parts = torch.split(total[1:], [p.numel() for p in dense])
-        for parameter, part in zip(dense, parts, strict=True):
+        parts = torch.split(total[1:], [p.numel() for p in parameters])
+        for parameter, part in zip(parameters, parts, strict=True):
             parameter.grad = part.view_as(parameter)
-        for table in tables:
-            _sum_rows(table)
         return float(total[0])
 
 
-def _sum_rows(table: nn.Parameter) -> None:
-    """Add up the sparse gradients of a table; every process may have touched other rows."""
-    rows_R = torch.zeros(0, dtype=torch.int64, device=table.device)
-    values_RH = table.new_zeros(0, table.shape[1])
-    if table.grad is not None:
-        rows_R, values_RH = touched_rows(table.grad)
-    is_touched = torch.zeros(len(table), dtype=torch.uint8, device=table.device)
-    is_touched[rows_R] = 1
-    all_rows = _reduce(is_touched, dist.ReduceOp.MAX).nonzero()[:, 0]
-    values = table.new_zeros(len(all_rows), table.shape[1])
-    values[torch.searchsorted(all_rows, rows_R)] = values_RH
-    total = _reduce(values)
-    table.grad = sparse_gradient(all_rows, total, len(table)) if len(all_rows) else None
-
-
-def _reduce(tensor: Tensor, operation: Any = dist.ReduceOp.SUM) -> Tensor:
-    """Combine the tensors of all processes on their CPUs, in an order given by their number."""
+def _reduce(tensor: Tensor) -> Tensor:
+    """Add up the tensors of all processes on their CPUs, in an order given by their number."""
     on_cpu = tensor.to("cpu", copy=True)
     with _detect_loss():
-        dist.all_reduce(on_cpu, operation)
+        dist.all_reduce(on_cpu)
     return on_cpu.to(tensor.device)
 
 

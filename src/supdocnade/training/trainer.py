@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
 from supdocnade.checks import check_shape
 from supdocnade.corpus.clustered_tree import clustered_tree
@@ -43,16 +43,13 @@ from supdocnade.training.objective import (
     epoch_batches,
     make_batch,
 )
-from supdocnade.training.optimizers import (
-    clip_gradients,
-    coalesce_gradients,
-    make_optimizers,
-    set_learning_rate,
-)
 from supdocnade.training.validation import available_metrics, compute_metrics
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `RunOptions.checkpoint`."""
+
+ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8
+"""β and ε of Adam (Kingma and Ba 2015)."""
 
 
 def train_network(
@@ -169,7 +166,7 @@ class Trainer:
         self.checkpoint = checkpoint
         self.progress, self.stage = progress, stage
         self.on_epoch = on_epoch
-        self.optimizers = self.make_optimizers()
+        self.optimizer = self.make_optimizer()
         self.history = History()
         self.best: dict[str, Tensor] | None = None
         """Parameters of the best epoch."""
@@ -178,9 +175,13 @@ class Trainer:
         """Replace the factors of the class terms, (C,)."""
         self.class_weight_C = check_class_weight(self.network, class_weight)
 
-    def make_optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return the optimizers that together update every parameter of the network."""
-        return make_optimizers(self.network, self.config.optimizer, self.config.learning_rate)
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Return an optimizer of all parameters of the network."""
+        parameters, rate = self.network.parameters(), self.config.learning_rate
+        if self.config.optimizer == "sgd":
+            return torch.optim.SGD(parameters, lr=rate)
+        # fused: one pass over each parameter; elementwise, so threads do not change its bits.
+        return torch.optim.Adam(parameters, lr=rate, betas=ADAM_BETAS, eps=ADAM_EPSILON, fused=True)
 
     def fit(self, documents: Documents, validation: Documents | None = None) -> History:
         """Train until `max_epochs` or until the validation metric stops improving.
@@ -196,7 +197,7 @@ class Trainer:
             described = describe_run(*given)
         with one_torch_thread():
             if path is not None and path.exists():
-                found = load_checkpoint(path, described, self.network, self.optimizers)
+                found = load_checkpoint(path, described, self.network, self.optimizer)
                 self.history, self.best = found
             while not self.history.stopped_early and self.epoch < config.max_epochs:
                 self.run_epoch(documents)
@@ -205,7 +206,7 @@ class Trainer:
                 if self.on_epoch is not None and self.on_epoch(self.epoch):
                     self.history.stopped_early = True
                 if path is not None:
-                    run = self.history, self.best, self.network, self.optimizers
+                    run = self.history, self.best, self.network, self.optimizer
                     save_checkpoint(path, described, *run)
             if self.best is not None:
                 set_parameters(self.network, self.best)
@@ -234,9 +235,8 @@ class Trainer:
                 if config.clip_norm is not None:
                     norm = clip_gradients(parameters, config.clip_norm)
                     check_finite(config, "the norm of the gradients", float(norm), when)
-                for optimizer in self.optimizers:
-                    set_learning_rate(optimizer, config.rate_at(epoch, update, len(batches)))
-                    optimizer.step()
+                set_learning_rate(self.optimizer, config.rate_at(epoch, update, len(batches)))
+                self.optimizer.step()
                 loss_sum += value * n_documents
                 self.report(update + 1, len(batches))
             # No later update would notice that the last one diverged.
@@ -264,7 +264,6 @@ class Trainer:
         """Return the value of a loss, and compute its gradients unless autograd is disabled."""
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
-            coalesce_gradients(list(self.network.parameters()))
         return float(loss.detach())
 
     def report(self, update: int, n_updates: int) -> None:
@@ -324,6 +323,27 @@ def make_trainer(network: DocNADENetwork, config: TrainerConfig, **options: Any)
     kind = Trainer.substitute or own_trainer(network.backend) or Trainer
     trainer: Trainer = kind(network, config, **options)
     return trainer
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) -> None:
+    """Set the learning rate of the next update."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].copy_(torch.as_tensor(rate))
+        else:
+            group["lr"] = rate
+
+
+@torch.no_grad()
+def clip_gradients(parameters: list[nn.Parameter], clip_norm: float) -> Tensor:
+    """Scale all gradients down if their common norm is larger than this; return the norm before."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norms = [torch.linalg.vector_norm(gradient, dtype=torch.float64) for gradient in gradients]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    factor = (clip_norm / norm).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(factor)
+    return norm
 
 
 def check_class_weight(network: DocNADENetwork, class_weight: ArrayLike | None) -> Tensor | None:

@@ -1,15 +1,11 @@
 """The kernels for GPUs on small cases, without a GPU by Triton's interpreter."""
 
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 import torch
 from tests.likelihood_problems import Problem, make_problem, outputs_and_gradients, relative_error
 
 from supdocnade.cuda import engine
-from supdocnade.cuda.engine import padded_sparse_gradients
-from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import Parameters
 
 pytest.importorskip("triton")
@@ -41,11 +37,6 @@ def _small_tiles(monkeypatch):
     for precision, config in tree_bands.WALK_CONFIGS.items():
         monkeypatch.setitem(tree_bands.WALK_CONFIGS, precision, config._replace(tile=16))
     monkeypatch.setattr(tree_bands, "MIXED_TILE", 16)
-
-
-@pytest.fixture
-def sparse(monkeypatch):
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
 
 
 def run(problem: Problem, activation: str):
@@ -165,59 +156,8 @@ def test_a_second_backward_gives_the_same_gradients():
         torch.testing.assert_close(a, e, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "n_words", "output"),
-    [([], 40, "tree"), ([1], 2, "tree"), ([0, 30, 1], 40, "tree"), ([0, 30], 60, "softmax")],
-)
-def test_gradients_of_touched_rows(sparse, lengths, n_words, output):
-    problem = make_problem(lengths, n_words, n_topics=5, output=output, scale=0.2)
-    single = problem.to(torch.float32, DEVICE)
-    run(single, "relu").nll_B.sum().backward()
-    words = np.unique(problem.batch.word_ids_N.numpy())
-    W, _, V, _ = (parameter.grad for parameter in single.parameters)
-    np.testing.assert_array_equal(W._indices()[0].cpu(), words)
-    assert V.is_sparse == (problem.tree is not None)
-    if problem.tree is not None:
-        nodes, signs = problem.tree.paths
-        on_path = np.unique(nodes[words][signs[words] != 0])
-        np.testing.assert_array_equal(V._indices()[0].cpu(), on_path)
-    if problem.batch.word_ids_N.numel():
-        check_agreement(problem)
-
-
-@pytest.mark.parametrize(
-    ("lengths", "n_words", "output"),
-    [([0], 40, "tree"), ([1], 2, "tree"), ([0, 30, 1], 40, "tree"), ([0, 30], 60, "softmax")],
-)
-def test_padded_gradients_of_touched_rows(sparse, lengths, n_words, output):
-    problem = make_problem(lengths, n_words, n_topics=5, output=output)
-    problem = append_unused_tokens(problem.to(torch.float32, DEVICE), 1)
-    results = []
-    for padded in (False, True):
-        with padded_sparse_gradients() if padded else nullcontext():
-            run(problem, "relu").nll_B.sum().backward()
-        results.append([p.grad for p in problem.parameters])
-        for parameter in problem.parameters:
-            parameter.grad = None
-    for exact, padded in zip(*results, strict=True):
-        if not exact.is_sparse:
-            assert torch.equal(padded, exact)
-            continue
-        rows, values = exact._indices()[0].tolist(), exact._values()
-        padded_rows, padded_values = padded._indices()[0].tolist(), padded._values()
-        n_rows = len(rows)
-        assert len(padded_rows) > n_rows or len(padded_rows) == len(exact)
-        assert padded_rows == rows + [rows[-1] if rows else -1] * (len(padded_rows) - n_rows)
-        assert torch.equal(padded_values[:n_rows], values)
-        assert not padded_values[n_rows:].any()
-
-
-@pytest.mark.parametrize(
-    ("output", "uneven", "sparse_rows"),
-    [("tree", True, 1), ("softmax", False, 1), ("tree", False, 10**6)],
-)
-def test_entries_after_the_last_token_have_no_influence(monkeypatch, output, uneven, sparse_rows):
-    monkeypatch.setattr(contract, "SPARSE_ROWS", sparse_rows)
+@pytest.mark.parametrize(("output", "uneven"), [("tree", True), ("softmax", False)])
+def test_entries_after_the_last_token_have_no_influence(output, uneven):
     problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2)
     problem = problem.to(torch.float32, DEVICE)
     expected = outputs_and_gradients(run(problem, "relu"), problem, uneven=uneven)

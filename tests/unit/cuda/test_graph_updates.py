@@ -7,16 +7,13 @@ import pytest
 import torch
 
 from supdocnade.corpus import Documents
-from supdocnade.cuda import engine as cuda_engine
 from supdocnade.cuda import graph_updates
 from supdocnade.cuda.device_corpus import DeviceCorpus
 from supdocnade.cuda.graph_updates import GraphTrainer, GraphUpdates, recording_bytes
-from supdocnade.likelihood import contract
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training import trainer as module
 from supdocnade.training.config import EpochRecord, TrainerConfig
-from supdocnade.training.optimizers import make_optimizers
 from supdocnade.training.trainer import Trainer
 
 
@@ -68,25 +65,21 @@ def begin(updates, corpus):
     updates.begin_epoch(0, np.split(np.arange(len(corpus)), 3))
 
 
-@pytest.mark.parametrize("few_rows", [False, True])
-def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, few_rows):
-    if few_rows:  # Two optimizers: new moments of the first come before old ones of the second.
-        monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+def test_the_compiling_run_is_undone_whatever_moments_it_creates():
     config = TrainerConfig(learning_rate=1e-2, schedule="constant", batch_size=2)
     results = []
     for has_moments in (False, True):
         corpus, network = make_case()
-        optimizers = make_optimizers(network, "adam", 1e-2)
+        optimizer = Trainer(network, config).optimizer
         if has_moments:  # Zero gradients for all parameters but those of the nodes.
             for name, parameter in network.named_parameters():
                 if not name.startswith("node"):
                     parameter.grad = torch.zeros_like(parameter)
-            for optimizer in optimizers:
-                optimizer.step()
-                for state in optimizer.state.values():
-                    state["step"].zero_()
+            optimizer.step()
+            for state in optimizer.state.values():
+                state["step"].zero_()
         documents = DeviceCorpus(corpus, torch.device("cpu"))
-        updates = GraphUpdates(network, config, documents, optimizers, None)
+        updates = GraphUpdates(network, config, documents, optimizer, None)
         start = [p.detach().clone() for p in network.parameters()]
         begin(updates, corpus)
         # As if it had been recorded and replayed once.
@@ -95,7 +88,7 @@ def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, fe
             not torch.equal(p.detach(), before)
             for p, before in zip(network.parameters(), start, strict=True)
         )
-        steps = [float(s["step"]) for o in optimizers for s in o.state.values()]
+        steps = [float(state["step"]) for state in optimizer.state.values()]
         assert set(steps) == {1.0}
         results.append(list(network.parameters()))
     for first, second in zip(*results, strict=True):
@@ -112,11 +105,11 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(
     results = []
     for recorded in (False, True):
         corpus, network = make_case(5, 3, several_labels)
-        optimizers = make_optimizers(network, "adam", 1e-2)
+        optimizer = Trainer(network, config).optimizer
         batches = np.split(np.random.default_rng(1).permutation(6), [4])
         if recorded:
             documents = DeviceCorpus(corpus, torch.device("cpu"))
-            updates = GraphUpdates(network, config, documents, optimizers, None)
+            updates = GraphUpdates(network, config, documents, optimizer, None)
             updates.begin_epoch(2, batches)
             updates._update()  # The second batch is padded.
         else:
@@ -131,30 +124,25 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled for the GPU")
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch, optimizer):
-    """By Triton's interpreter, with room for more rows than there are."""
+def test_the_kernels_of_a_gpu_update_as_the_cpu_does(monkeypatch, optimizer):
+    """By Triton's interpreter."""
     pytest.importorskip("triton")
     from supdocnade.cuda import tree_bands
-    from supdocnade.cuda.optimizers import RowSGD, row_adam
     from supdocnade.likelihood import operations
-    from supdocnade.training import optimizers as module
 
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
     results = []
     for interpreted in (False, True):
         corpus, network = make_case(n_global_features=2)
-        config = TrainerConfig(learning_rate=1e-2, schedule="constant", batch_size=2, clip_norm=0.1)
-        optimizers = make_optimizers(network, optimizer, 1e-2)
+        config = TrainerConfig(
+            learning_rate=1e-2, schedule="constant", batch_size=2, clip_norm=0.1,
+            optimizer=optimizer,
+        )  # fmt: skip
         with monkeypatch.context() as patch:
             if interpreted:
                 patch.setattr(operations.TREE_NLL, "load", lambda name: tree_bands.tree_nll)
-                patch.setattr(module, "row_adam", row_adam)
-                # Behave as while a graph is recorded.
-                patch.setattr(cuda_engine, "_is_recording", lambda device: True)
-                if optimizer == "sgd":
-                    optimizers = [RowSGD(list(network.parameters()), torch.tensor(1e-2))]
+            trainer = (GraphTrainer if interpreted else Trainer)(network, config)
             documents = DeviceCorpus(corpus, torch.device("cpu"))
-            updates = GraphUpdates(network, config, documents, optimizers, None)
+            updates = GraphUpdates(network, config, documents, trainer.optimizer, None)
             begin(updates, corpus)
         results.append(list(network.parameters()))
     for actual, expected in zip(results[1], results[0], strict=True):

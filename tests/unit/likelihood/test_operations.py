@@ -7,7 +7,6 @@ from tests.likelihood_problems import make_problem
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import (
-    ROW_ADAM,
     TREE_NLL,
     Backend,
     Operation,
@@ -73,7 +72,9 @@ def test_an_unknown_backend_is_refused():
 
 def operation(*names: str, requires: str | None = None) -> Operation:
     backends = [Backend(name, "nowhere", ("cpu",), (torch.float32,), requires) for name in names]
-    return Operation("op", tuple(backends), automatic=names)
+    made = Operation("op", tuple(backends))
+    made.automatic = names
+    return made
 
 
 def test_a_missing_package_is_named():
@@ -108,12 +109,6 @@ def test_functions_as_activations_are_served_by_plain_torch():
         pytest.raises(BackendUnavailable, match="its activation is relu, tanh, sigmoid"),
     ):
         TREE_NLL.choose(cpu, torch.float32, torch.sin)
-
-
-def test_an_operation_without_the_backend_of_a_block_chooses_its_own():
-    for request, chosen in (("reference", "cpu"), ("vectorized", "vectorized")):
-        with use_backend(request):
-            assert ROW_ADAM.choose(torch.device("cpu"), torch.float32) == chosen
 
 
 def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
-from scipy import sparse
+import torch
 from tests.planted_corpus import network_for, parameter_bits, scene_corpus
+from torch import nn
 
-from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument, TrainingDiverged
-from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.training.config import TrainerConfig
-from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer import Trainer, clip_gradients
 
 pytestmark = pytest.mark.usefixtures("one_process_on_a_cpu")
 _, CORPUS = scene_corpus(50, mean_length=20)
@@ -90,19 +89,6 @@ def test_invalid_training_is_refused(config, options, message):
         train(TrainerConfig(max_epochs=1, **config), **options)
 
 
-@pytest.mark.parametrize("n_words", [SPARSE_ROWS, SPARSE_ROWS + 1, SPARSE_ROWS + 2])
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_dense_and_sparse_gradients_around_the_limit(n_words, optimizer):
-    counts = sparse.csr_array(([1.0, 2.0, 1.0], ([0, 0, 1], [0, 7, n_words - 1])), (2, n_words))
-    corpus = Documents.from_counts(counts, labels=[0, 1], n_classes=2)
-    config = TrainerConfig(max_epochs=2, optimizer=optimizer, learning_rate=0.1)
-    network, _ = train(config, corpus=corpus, validation=None, network={"n_topics": 2})
-    start = network_for(corpus, n_topics=2)
-    moved = (network.word_embedding != start.word_embedding).any(dim=1)
-    # Rows of words that never occur stay; of the others, those whose units are on must move.
-    assert {7} <= set(moved.nonzero()[:, 0].tolist()) <= {0, 7, n_words - 1}
-
-
 def test_divergence_says_where_and_what_to_change():
     config = TrainerConfig(max_epochs=5, learning_rate=1e30, optimizer="sgd", batch_size=10)
     message = r"became (nan|inf) in epoch 1, update \d; lower learning_rate \(1e\+30\) or set clip"
@@ -116,3 +102,14 @@ def test_divergence_in_the_last_update_is_noticed(tmp_path):
         with pytest.raises(TrainingDiverged, match=r"became (nan|inf) after epoch 1; lower"):
             train(config, **options)
     assert not (tmp_path / "run").exists()
+
+
+def test_clipping_scales_all_gradients_together():
+    first, second = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(9, 1))
+    first.grad, second.grad = torch.tensor([3.0, 0.0]), torch.zeros(9, 1)
+    second.grad[4] = 4.0
+    assert float(clip_gradients([first, second], 1.0)) == pytest.approx(5.0)
+    torch.testing.assert_close(first.grad, torch.tensor([0.6, 0.0]))
+    torch.testing.assert_close(second.grad[4], torch.tensor([0.8]))
+    assert float(clip_gradients([first, second], 2.0)) == pytest.approx(1.0)
+    torch.testing.assert_close(first.grad, torch.tensor([0.6, 0.0]))

@@ -10,14 +10,14 @@ hand, and `backward` returns them. That is exact if all documents receive the sa
 gradient, as under `nll.sum()`; otherwise `backward` evaluates the batch again with the incoming
 gradients as loss weights.
 
-Memory: the gradients, a second gradient of W (see `_add_suffixes`), and one row of H floats per
+Memory: the gradients, a second gradient of W up to 16,384 words, and one row of H floats per
 token of a block. A block holds the documents that fit into `BLOCK_BYTES`, at least one.
 """
 
 import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from operator import call
 from typing import Any, Protocol
 
@@ -26,13 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.likelihood.contract import (
-    Batch,
-    DocumentTerms,
-    Parameters,
-    has_sparse_gradients,
-    sparse_gradient,
-)
+from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.cpu import prefix_sums
 from supdocnade.threads import (
     SMALL_WORK,
@@ -43,6 +37,9 @@ from supdocnade.threads import (
 )
 
 BLOCK_BYTES = 64 * 2**20
+
+MAX_SECOND_WORDS = 16_384
+"""Vocabulary size up to which W has a second gradient (see `_add_suffixes`)."""
 
 CACHE_LINE = 64
 """Bytes."""
@@ -112,77 +109,23 @@ class BatchArrays:
         return int(self.offsets_B1[-1] - self.offsets_B1[0])
 
 
-class RowGradient:
-    """Gradient of a table, uninitialised at first.
-
-    Parameters
-    ----------
-    rows : rows of the table that `values` holds; all if None.
-    """
-
-    def __init__(self, table: Tensor, rows: NDArray[np.int64] | None):
-        self.rows, self.n_rows = rows, len(table)
-        n_values, n_columns = len(table) if rows is None else len(rows), table.shape[1]
-        self.values = _empty(n_values, n_columns)
-
-    @cached_property
-    def slots(self) -> Integers:
-        """Row of `values` for each row of the table; undefined for rows that are not touched."""
-        if self.rows is None:
-            return np.arange(self.n_rows, dtype=np.int32)
-        slots = np.empty(self.n_rows, np.int32)
-        slots[self.rows] = np.arange(len(self.rows), dtype=np.int32)
-        return slots
-
-    def find_slots(self, rows_N: Integers) -> Integers:
-        """Return the rows of `values` that hold the given rows of the table."""
-        return rows_N if self.rows is None else self.slots[rows_N]
-
-    def to_tensor(self) -> Tensor:
-        """Return the gradient as a tensor, sparse if only some rows were touched."""
-        values = torch.from_numpy(self.values)
-        if self.rows is None:
-            return values
-        return sparse_gradient(torch.from_numpy(self.rows), values, self.n_rows)
-
-
 class Gradients:
-    """Gradients of Σ_d nll_d by every parameter; the gradients of W and V are not cleared.
+    """Gradients of Σ_d nll_d by every parameter; the gradients of W and V are not cleared."""
 
-    Parameters
-    ----------
-    word_rows, node_rows : rows of W and V that have a gradient; all if None.
-    """
-
-    def __init__(
-        self,
-        parameters: Parameters,
-        word_rows: NDArray[np.int64] | None,
-        node_rows: NDArray[np.int64] | None,
-    ):
+    def __init__(self, parameters: Parameters):
         W_KH, c_H, V_TH, b_T = parameters
-        self.word_embedding = RowGradient(W_KH, word_rows)
+        self.word_embedding_KH = _empty(*W_KH.shape)
         self.hidden_bias_RH = np.zeros(_as_rows(c_H).shape, np.float32)
         self.hidden_bias_shape = c_H.shape
-        self.node_weight = RowGradient(V_TH, node_rows)
+        self.node_weight_TH = _empty(*V_TH.shape)
         self.node_bias_T = np.zeros(len(b_T), np.float32)
-
-    def scale(self, factor: float) -> None:
-        """Multiply every gradient in place."""
-        for values in (
-            self.word_embedding.values,
-            self.hidden_bias_RH,
-            self.node_weight.values,
-            self.node_bias_T,
-        ):
-            values *= np.float32(factor)
 
     def to_tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the gradients in the order of `Parameters`."""
         return (
-            self.word_embedding.to_tensor(),
+            torch.from_numpy(self.word_embedding_KH),
             torch.from_numpy(self.hidden_bias_RH).view(self.hidden_bias_shape),
-            self.node_weight.to_tensor(),
+            torch.from_numpy(self.node_weight_TH),
             torch.from_numpy(self.node_bias_T),
         )
 
@@ -199,10 +142,6 @@ def _rows_of(bias_RH: Floats, documents: slice) -> Floats:
 
 class OutputLayer(Protocol):
     """The part of the model between hidden units and word probabilities."""
-
-    def touched_rows(self, ids_N: Integers) -> NDArray[np.int64] | None:
-        """Return the rows of V that these tokens reach, in ascending order; None means all."""
-        ...
 
     def run(
         self,
@@ -236,12 +175,12 @@ def evaluate(
     code = prefix_sums.ACTIVATION_CODES[activation]
     nll_B = np.zeros(batch.n_documents, np.float32)
     summary_BH = np.empty((batch.n_documents, n_topics), np.float32)
-    gradients = _new_gradients(layer, arrays, parameters) if want_gradients else None
+    gradients = Gradients(parameters) if want_gradients else None
     to_clear: list[Floats] = []
-    if gradients is not None:
-        to_clear = [gradients.node_weight.values, gradients.word_embedding.values]
-    n_second = len(W_KH) if to_clear and not has_sparse_gradients(len(W_KH)) else 0
+    n_second = len(W_KH) if want_gradients and len(W_KH) <= MAX_SECOND_WORDS else 0
     second_W = _empty(n_second, n_topics)
+    if gradients is not None:
+        to_clear = [gradients.node_weight_TH, gradients.word_embedding_KH]
     for documents, block in arrays.split(n_topics):
         hidden_NH = _empty(block.n_tokens, n_topics)
         bias_RH, block_summary_BH = _rows_of(c_RH, documents), summary_BH[documents]
@@ -253,20 +192,10 @@ def evaluate(
         prefix_sums.sum_by_document(nll_N, block.offsets_B1, nll_B[documents])
         if gradients is not None:
             grad_c_RH = _rows_of(gradients.hidden_bias_RH, documents)
-            _add_suffixes(block, hidden_NH, gradients.word_embedding, grad_c_RH, second_W)
+            _add_suffixes(block, hidden_NH, gradients.word_embedding_KH, grad_c_RH, second_W)
     for values in to_clear:  # There was no document.
         values.fill(0)
     return DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH)), gradients
-
-
-def _new_gradients(layer: OutputLayer, arrays: BatchArrays, parameters: Parameters) -> Gradients:
-    """Allocate gradients, sparse ones for a large vocabulary."""
-    n_words = len(parameters.word_embedding_KH)
-    if not has_sparse_gradients(n_words):
-        return Gradients(parameters, None, None)
-    touched_K = np.zeros(n_words, np.bool_)
-    touched_K[arrays.ids_N] = True
-    return Gradients(parameters, np.flatnonzero(touched_K), layer.touched_rows(arrays.ids_N))
 
 
 def _write_prefixes(
@@ -294,7 +223,7 @@ def _write_prefixes(
 
 
 def _add_suffixes(
-    block: BatchArrays, grad_NH: Floats, word: RowGradient, grad_c_RH: Floats, second_W: Floats
+    block: BatchArrays, grad_NH: Floats, grad_W: Floats, grad_c_RH: Floats, second_W: Floats
 ) -> None:
     """Add the gradients of W and c, given the gradients of the activations.
 
@@ -304,12 +233,11 @@ def _add_suffixes(
 
     Parameters
     ----------
-    word, grad_c_RH : gradients of W and c, which are added to.
-    second_W : zeros, for the second gradient of W; not used with a large vocabulary.
+    grad_W, grad_c_RH : gradients of W and c, which are added to.
+    second_W : zeros, for the second gradient of W; empty with a large vocabulary.
     """
-    slots_N = word.find_slots(block.ids_N)
-    halves = even_ranges(block.offsets_B1, 2 if word.rows is None else 1)
-    targets = [(word.values, grad_c_RH)]
+    halves = even_ranges(block.offsets_B1, 2 if len(second_W) else 1)
+    targets = [(grad_W, grad_c_RH)]
     targets += [(second_W, np.zeros_like(grad_c_RH)) for _ in halves[1:]]
     columns = prefix_sums.split_columns(grad_NH.shape[1], -(-n_threads() // len(halves)))
 
@@ -317,30 +245,29 @@ def _add_suffixes(
     for column in columns:
         for (first, last), (values, values_c) in zip(halves, targets, strict=True):
             parts.append(partial(
-                prefix_sums.add_suffix_columns, *column, slots_N,
+                prefix_sums.add_suffix_columns, *column, block.ids_N,
                 block.offsets_B1[first : last + 1], block.tokens.start, block.input_weight_N,
                 grad_NH, values, _rows_of(values_c, slice(first, last)),
             ))  # fmt: skip
     run_parts(call, parts, small=grad_NH.size < SMALL_WORK)
     for values, values_c in targets[1:]:
-        word.values[:] += values
+        grad_W += values
         grad_c_RH += values_c
 
 
 def _add_summary_gradient(batch: Batch, gradients: Gradients, incoming_BH: Tensor) -> None:
     """Add the gradients of W and c that come from the summaries."""
-    arrays = BatchArrays.from_batch(batch, gradients.word_embedding.n_rows)
-    slots_N = gradients.word_embedding.find_slots(arrays.ids_N)
+    arrays = BatchArrays.from_batch(batch, len(gradients.word_embedding_KH))
     incoming = np.ascontiguousarray(incoming_BH.numpy())
-    grad_W, grad_c_RH = gradients.word_embedding.values, gradients.hidden_bias_RH
+    grad_W, grad_c_RH = gradients.word_embedding_KH, gradients.hidden_bias_RH
 
     def add_part(part: tuple[int, int]) -> None:
         prefix_sums.add_summary_columns(
-            *part, arrays.ids_N, slots_N, arrays.offsets_B1, arrays.input_weight_N, arrays.limit,
+            *part, arrays.ids_N, arrays.offsets_B1, arrays.input_weight_N, arrays.limit,
             incoming, grad_W, grad_c_RH,
         )  # fmt: skip
 
-    small = len(slots_N) * grad_c_RH.shape[1] < SMALL_WORK
+    small = len(arrays.ids_N) * grad_c_RH.shape[1] < SMALL_WORK
     run_parts(add_part, prefix_sums.split_columns(grad_c_RH.shape[1], n_threads()), small=small)
 
 
@@ -394,8 +321,8 @@ class FusedNLL(torch.autograd.Function):
             gradients = compute(ctx.batch.scale_losses(grad_nll_B))
         else:
             gradients = gradients or compute(ctx.batch)
-            if factor != 1.0:
-                gradients.scale(factor)
+            for values in gradients.to_tensors() if factor != 1.0 else ():
+                values.mul_(factor)
         if grad_summary_BH is not None:
             _add_summary_gradient(ctx.batch, gradients, grad_summary_BH)
         tensors: tuple[Tensor, ...] = gradients.to_tensors()

@@ -102,7 +102,7 @@ def sum_prefixes(
 
 @kernel
 def add_suffix_columns(
-    first, last, slots_N, offsets_B1, base, input_weight_N, grad_NH, grad_W, grad_c_RH
+    first, last, ids_N, offsets_B1, base, input_weight_N, grad_NH, grad_W, grad_c_RH
 ):
     """Add the columns `first:last` of the gradients of W and c.
 
@@ -116,9 +116,9 @@ def add_suffix_columns(
     for d in range(offsets_B1.size - 1):
         after[:] = _ZERO
         for i in range(offsets_B1[d + 1] - 1, offsets_B1[d] - 1, -1):
-            weight, slot = input_weight_N[i], slots_N[i]
+            weight, word = input_weight_N[i], ids_N[i]
             for j in range(after.size):
-                grad_W[slot, start + np.uintp(j)] += weight * after[j]
+                grad_W[word, start + np.uintp(j)] += weight * after[j]
                 after[j] += grad_NH[i - base, start + np.uintp(j)]
         row = d if grad_c_RH.shape[0] > 1 else 0
         for j in range(after.size):
@@ -127,17 +127,17 @@ def add_suffix_columns(
 
 @kernel
 def add_summary_columns(
-    first, last, ids_N, slots_N, offsets_B1, input_weight_N, limit, incoming_BH, grad_W, grad_c_RH
-):  # fmt: skip
+    first, last, ids_N, offsets_B1, input_weight_N, limit, incoming_BH, grad_W, grad_c_RH
+):
     """Add the columns `first:last` of the gradients that come from the summaries."""
     start, width = np.uintp(first), last - first
     for d in range(offsets_B1.size - 1):
         for i in range(offsets_B1[d], offsets_B1[d + 1]):
             if ids_N[i] < limit:
-                weight, slot = input_weight_N[i], slots_N[i]
+                weight, word = input_weight_N[i], ids_N[i]
                 for j in range(width):
                     column = start + np.uintp(j)
-                    grad_W[slot, column] += weight * incoming_BH[d, column]
+                    grad_W[word, column] += weight * incoming_BH[d, column]
         row = d if grad_c_RH.shape[0] > 1 else 0
         for j in range(width):
             grad_c_RH[row, start + np.uintp(j)] += incoming_BH[d, start + np.uintp(j)]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients, Integers
+from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients
 from supdocnade.likelihood.cpu.prefix_sums import RELU, TANH
 from supdocnade.threads import SMALL_WORK, run_parts
 
@@ -40,9 +40,6 @@ def rows_per_part(n_words: int) -> int:
 
 class SoftmaxLayer:
     """The softmax as an output layer of the CPU engine."""
-
-    def touched_rows(self, ids_N: Integers) -> None:
-        """Return None, since every token has a gradient for all rows of V."""
 
     def run(
         self,
@@ -103,7 +100,7 @@ def _run_tile(
     run_parts(write_rows, range(0, n_tokens, part), small=small)
     if gradients is None:
         return
-    grad_V = torch.from_numpy(gradients.node_weight.values)
+    grad_V = torch.from_numpy(gradients.node_weight_TH)
     grad_b = torch.from_numpy(gradients.node_bias_T)
     width = max(-(-n_words // MAX_WORD_PARTS), MIN_PART_WORDS)
 

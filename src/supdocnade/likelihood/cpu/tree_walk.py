@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients, Integers
+from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients
 from supdocnade.likelihood.cpu.tree_walk_kernels import (
     add_shared_gradients,
-    find_touched_nodes,
     sort_by_leaf,
     walk,
 )
@@ -73,14 +72,6 @@ class TreeLayer:
     def __init__(self, tree: WordTree):
         self.tree = tree
 
-    def touched_rows(self, ids_N: Integers) -> NDArray[np.int64]:
-        """See `OutputLayer`."""
-        touched = np.zeros(self.tree.n_words, np.bool_)
-        touched[self.tree.leaf_of_word_K[ids_N]] = True
-        nodes = np.empty(self.tree.n_nodes, np.int64)
-        count = find_touched_nodes(np.flatnonzero(touched), self.tree.n_words, nodes)
-        return np.sort(nodes[:count])
-
     def run(
         self,
         block: BatchArrays,
@@ -103,20 +94,17 @@ class TreeLayer:
         nll_N = np.empty(len(order), np.float32)
         top_V = np.zeros((*nodes_above.shape, hidden_NH.shape[1]), np.float32)
         top_b = np.zeros(nodes_above.shape, np.float32)
-        if gradients is None:
-            slots_T, grad_V, grad_b = np.empty(0, np.int32), top_V[0], top_b[0]
-        else:
-            slots_T = gradients.node_weight.slots
-            grad_V, grad_b = gradients.node_weight.values, gradients.node_bias_T
+        grad_V, grad_b = np.empty((0, hidden_NH.shape[1]), np.float32), top_b[0]
+        if gradients is not None:
+            grad_V, grad_b = gradients.node_weight_TH, gradients.node_bias_T
 
         walk_subtrees = functools.partial(
             walk, np.zeros(1, np.int64), edges, depths, order, leaves, self.tree.n_words,
-            loss_weight_N, activation, hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b, top_V, top_b,
-            nll_N,
+            loss_weight_N, activation, hidden_NH, V_TH, b_T, grad_V, grad_b, top_V, top_b, nll_N,
         )  # fmt: skip
         run_parts(call, [walk_subtrees] * n_threads(), small=hidden_NH.size < SMALL_WORK)
         if gradients is not None:
-            add_shared_gradients(edges, nodes_above, depths, top_V, top_b, slots_T, grad_V, grad_b)
+            add_shared_gradients(nodes_above, depths, top_V, top_b, grad_V, grad_b)
         return nll_N
 
 

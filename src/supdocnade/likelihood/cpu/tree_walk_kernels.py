@@ -49,7 +49,7 @@ units are not finite, as for the other steps)."""
 
 @kernel
 def _find_paths(
-    leaves, n_leaves, top_depth, row_bytes, V, zeros, grad, slots_T, top, spare, b_T, path_of,
+    leaves, n_leaves, top_depth, row_bytes, V, zeros, grad, top, spare, b_T, path_of,
     begins, nodes, V_rows, grad_rows, bias, turns,
 ):  # fmt: skip
     """Count the paths to the leaves of a tile and describe every step of them.
@@ -77,8 +77,8 @@ def _find_paths(
             V_rows[path, m] = V + np.uintp(n * row_bytes)
             if m < top_depth:
                 grad_rows[path, m] = top + np.uintp(m * row_bytes)
-            elif slots_T.size > 0:
-                grad_rows[path, m] = grad + np.uintp(slots_T[n] * row_bytes)
+            else:
+                grad_rows[path, m] = grad + np.uintp(n * row_bytes)
             low, high = (middle, high) if right else (low, middle)
             m += 1
         longest = max(longest, m)
@@ -427,13 +427,13 @@ def _replace_all_hidden(
 @kernel
 def _walk_subtree(
     first, last, top_depth, order, leaves, n_leaves, loss_weight_N, activation, hidden_NH,
-    V_TH, b_T, slots_T, grad_V, grad_b_T, top_V, top_b, nll_N,
+    V_TH, b_T, grad_V, grad_b_T, top_V, top_b, nll_N,
 ):  # fmt: skip
     """Walk over the sorted tokens `first:last`, all of them below one node of depth `top_depth`.
 
     `order` holds their positions in the block and `leaves` their leaves. Gradients of the nodes
     above the subtree are added to `top_V` and `top_b`, one row per level, those of its own nodes to
-    their rows. If `slots_T` is empty, no gradients are computed.
+    their rows. If `grad_V` is empty, no gradients are computed.
     """
     width, levels = hidden_NH.shape[1], 1
     while n_leaves > 1 << levels:
@@ -468,7 +468,7 @@ def _walk_subtree(
         n_rows = n_tokens + -n_tokens % GROUP
         n_paths, depth = _find_paths(
             leaves[start : start + n_tokens], n_leaves, top_depth, row_bytes, V, zeros, grad,
-            slots_T, top, no_node, b_T, path_of, begins, nodes, V_rows, grad_rows, bias, turns,
+            top, no_node, b_T, path_of, begins, nodes, V_rows, grad_rows, bias, turns,
         )  # fmt: skip
         for r in range(TILE):
             coming = start + TILE + r
@@ -491,7 +491,7 @@ def _walk_subtree(
         for r in range(n_tokens):
             nll_N[order[start + r]] = weight[r] * total[r]
 
-        if slots_T.size > 0:
+        if grad_V.shape[0] > 0:
             _add_gradients(
                 n_paths, depth, width, top_depth, rows_at, begins, nodes, grad_rows, z_at,
                 grad_b_T, top_b,
@@ -506,7 +506,7 @@ def _walk_subtree(
 @kernel
 def walk(
     next_subtree, edges, depths, order, leaves, n_leaves, loss_weight_N, activation, hidden_NH,
-    V_TH, b_T, slots_T, grad_V, grad_b_T, top_V, top_b, nll_N,
+    V_TH, b_T, grad_V, grad_b_T, top_V, top_b, nll_N,
 ):  # fmt: skip
     """Walk over the next subtrees until none is left; subtree p has `edges[p]:edges[p + 1]`.
 
@@ -519,24 +519,19 @@ def walk(
             break
         _walk_subtree(
             edges[p], edges[p + 1], depths[p], order, leaves, n_leaves, loss_weight_N, activation,
-            hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b_T, top_V[p], top_b[p], nll_N,
+            hidden_NH, V_TH, b_T, grad_V, grad_b_T, top_V[p], top_b[p], nll_N,
         )  # fmt: skip
 
 
 @kernel
-def add_shared_gradients(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b_T):
-    """Add the gradients that the subtrees collected for the nodes above them, in order.
-
-    Subtrees without tokens are skipped: nodes that no token touches may have no row.
-    """
+def add_shared_gradients(above, depths, top_V, top_b, grad_V, grad_b_T):
+    """Add the gradients that the subtrees collected for the nodes above them, in order."""
     for p in range(depths.size):
-        if edges[p] == edges[p + 1]:
-            continue
         for m in range(depths[p]):
             node = above[p, m]
             grad_b_T[node] += top_b[p, m]
             for j in range(grad_V.shape[1]):
-                grad_V[slots_T[node], j] += top_V[p, m, j]
+                grad_V[node, j] += top_V[p, m, j]
 
 
 @kernel
@@ -555,19 +550,3 @@ def sort_by_leaf(ids_N, leaf_of_word_K, order, leaves):
         order[next_place[leaf]] = i
         leaves[next_place[leaf]] = leaf
         next_place[leaf] += 1
-
-
-@kernel
-def find_touched_nodes(leaves, n_leaves, nodes):
-    """Write every node above the ascending `leaves` once, and return their number."""
-    count, previous = 0, -1
-    for leaf in leaves:
-        low, high = 0, n_leaves
-        while high - low > 1:
-            middle = (low + high + 1) // 2
-            if not low <= previous < high:
-                nodes[count] = middle - 1
-                count += 1
-            low, high = (low, middle) if leaf < middle else (middle, high)
-        previous = leaf
-    return count
