@@ -295,7 +295,7 @@ def _use_parts(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as new:
         n_words = small_model().fitted_.encoder.n_features
         corpus = Corpus.create(Path(new) / "corpus", n_words=n_words)
-        corpus.append(found.counts, tags=found.keywords, keys=found.keys)
+        corpus.append(found.counts, keys=found.keys)
         corpus.counts(rows)
     for features in read_features(Corpus.open(folder / "corpus")):
         features.sum()

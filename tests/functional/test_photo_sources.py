@@ -150,13 +150,17 @@ def reads(monkeypatch):
     return counts
 
 
-@pytest.mark.parametrize("command", ["encode", "evaluate", "index", "predict"])
-def test_each_photograph_is_opened_once(command, with_keywords, model, reads, tmp_path):
+@pytest.mark.parametrize(
+    ("command", "n_reads"), [("encode", 2), ("evaluate", 2), ("index", 1), ("predict", 1)]
+)
+def test_photographs_are_opened_once_and_for_keywords(
+    command, n_reads, with_keywords, model, reads, tmp_path
+):
     output = () if command == "evaluate" else ("-o", tmp_path / "output")
     done = supdocnade(command, model, with_keywords, *output)
     assert done.code == 0, done.err
     assert len(reads) == 18
-    assert set(reads.values()) == {1}
+    assert set(reads.values()) == {n_reads}
 
 
 def test_training_reads_photographs_in_few_passes(places, reads, tmp_path, monkeypatch):

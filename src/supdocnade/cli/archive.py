@@ -139,9 +139,8 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
     quiet, on_error = options.quiet, "skip" if options.skip_unreadable else "raise"
     fitted, _ = load_scene(options.model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        # Keywords in the photographs are read when these are encoded, by the workers.
         folder = scan_photographs(
-            options.photos, progress, on_error=on_error, in_files=False, classes=options.classes
+            options.photos, progress, on_error=on_error, classes=options.classes
         )
     for note in () if quiet else describe_invalid_lines(folder):
         print_message(f"note: {note}")
@@ -164,7 +163,6 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
             run,
             labels=photographs.labels,
             tags=photographs.tags,
-            keywords=True,
             seed=options.seed,
             shard_size=options.shard_size,
             stored_words=fitted.words,

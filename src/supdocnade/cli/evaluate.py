@@ -1,6 +1,5 @@
 """`supdocnade evaluate`: measure a model on photographs with known classes and tags."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from supdocnade.cli.formats import format_count, format_right, format_table
 from supdocnade.cli.model_commands import Evaluate
 from supdocnade.corpus.disk import Corpus, is_corpus
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.report.evaluation import (
     Evaluation,
@@ -60,13 +58,10 @@ def evaluate_model(options: Evaluate, run: RunOptions) -> Evaluation:
         with ProgressBars(quiet=quiet, stage_lines=False) as progress:
             return evaluate_corpus(fitted, Corpus.open(photos), replace(run, progress=progress))
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        # Keywords in the photographs are read with these, unless there is nothing else.
-        folder = scan_photographs(photos, progress, in_files=False, classes=classes)
-        if not _is_described(folder.records):
-            folder = scan_photographs(photos, progress, classes=classes)
+        folder = scan_photographs(photos, progress, classes=classes)
     for note in () if quiet else folder.notes:
         print_message(f"note: {note}")
-    if not _is_described(folder.records):
+    if not any(record.label is not None or record.tags for record in folder.records):
         raise InvalidArgument(
             f"{photos} has no classes and no tags, so there is nothing to compare with; give the "
             "folder above it, with one sub-folder per class, or a folder with tags."
@@ -76,11 +71,6 @@ def evaluate_model(options: Evaluate, run: RunOptions) -> Evaluation:
         print_warnings(quiet=quiet),
     ):
         return evaluate_photographs(fitted, folder.records, replace(run, progress=progress))
-
-
-def _is_described(records: Sequence[ImageRecord]) -> bool:
-    """Return whether the class or the tags of a photograph are known."""
-    return any(record.label is not None or record.tags for record in records)
 
 
 def format_evaluation(evaluation: Evaluation, *, all_rows: bool = False) -> str:

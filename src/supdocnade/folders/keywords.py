@@ -36,7 +36,6 @@ def read_tags(
     progress: ProgressCallback = no_progress,
     *,
     sidecars: Collection[str] | None = None,
-    in_files: bool = True,
 ) -> tuple[list[list[str] | None], list[str]]:
     """Return the keywords of photographs, None for those without any, and notes for the user.
 
@@ -44,11 +43,10 @@ def read_tags(
     ----------
     photographs : paths, or addresses of files on other file systems.
     sidecars : paths of all sidecars that exist, as a set. By default, they are looked for.
-    in_files : whether to open the photographs, too; otherwise only sidecars are read.
     """
 
     def find(photograph: Address) -> tuple[list[str], str, list[str]]:
-        return _find_keywords(photograph, sidecars, in_files=in_files)
+        return _find_keywords(photograph, sidecars)
 
     tags: list[list[str] | None] = []
     places: Counter[str] = Counter()
@@ -82,21 +80,14 @@ def read_all_keywords(photograph: Address) -> list[str]:
     return [word for keywords, _ in found for word in keywords]
 
 
-def find_keywords_in_file(content: bytes, name: str) -> list[str]:
-    """Return the keywords of a photograph that has no others, given the bytes of its file.
-
-    Keywords that cannot be read are passed over.
-    """
-    return next((found for found, _ in _iter_embedded(name, [], content) if found), [])
-
-
 def _find_keywords(
-    photograph: Address, sidecars: Collection[str] | None, *, in_files: bool
+    photograph: Address, sidecars: Collection[str] | None
 ) -> tuple[list[str], str, list[str]]:
     """Return the keywords of a photograph, their place, and places that cannot be read."""
     problems: list[str] = []
-    embedded = _iter_embedded(photograph, problems) if in_files else ()
-    places = chain(_iter_sidecars(photograph, problems, sidecars), embedded)
+    places = chain(
+        _iter_sidecars(photograph, problems, sidecars), _iter_embedded(photograph, problems)
+    )
     keywords, place = next((place for place in places if place[0]), ([], _FILE))
     return keywords, place, problems
 
@@ -119,11 +110,9 @@ def _iter_sidecars(
                 problems.append(str(error).rstrip("."))
 
 
-def _iter_embedded(
-    photograph: Address, problems: list[str], content: bytes | None = None
-) -> Iterator[tuple[list[str], str]]:
+def _iter_embedded(photograph: Address, problems: list[str]) -> Iterator[tuple[list[str], str]]:
     """Yield the keywords in each part of the file and the kind of the place, in that order."""
-    packet, keywords = read_embedded_keywords(photograph, content)
+    packet, keywords = read_embedded_keywords(photograph)
     try:
         if packet:
             yield _read_packet(packet), _FILE

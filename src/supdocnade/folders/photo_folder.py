@@ -137,7 +137,6 @@ def scan_folder(
     progress: ProgressCallback = no_progress,
     *,
     on_error: str = "raise",
-    in_files: bool = True,
     classes: str | None = None,
 ) -> PhotoFolder:
     """Return the photographs below a folder with their classes and tags.
@@ -150,7 +149,6 @@ def scan_folder(
     ----------
     on_error : "skip" leaves out lines of the metadata that are invalid or name a file that is not a
         photograph; `invalid_lines` of the result describes them.
-    in_files : whether keywords are also read from the photographs, which opens each of them.
     classes : "top" or "leaf", see `folder_label`, or "none": photographs have no classes. By
         default top, but folders are not classes if the names of all look like dates.
 
@@ -166,9 +164,7 @@ def scan_folder(
         none = f"{root} contains no photographs ({', '.join(EXTENSIONS)})"
         raise StorageError(f"{'; '.join([none, *(note.rstrip('.') for note in notes)])}.")
     sources = join_addresses(root, listing.photographs)
-    found = describe_photographs(
-        root, listing, sources, progress, on_error, in_files=in_files, classes=classes
-    )
+    found = describe_photographs(root, listing, sources, progress, on_error, classes=classes)
     return replace(found, notes=(*notes, *found.notes))
 
 
@@ -179,7 +175,6 @@ def describe_photographs(
     progress: ProgressCallback,
     on_error: str,
     *,
-    in_files: bool,
     classes: str | None = None,
     is_complete: bool = True,
 ) -> PhotoFolder:
@@ -190,7 +185,7 @@ def describe_photographs(
     listing : names of the photographs, of sidecars and of metadata files. Names of photographs that
         are not below the folder are absolute.
     sources : of the photographs.
-    on_error, in_files, classes : as for `scan_folder`.
+    on_error, classes : as for `scan_folder`.
     is_complete : whether all photographs below the folder are listed. If not, the metadata may name
         others, and sidecars are looked for.
     """
@@ -232,7 +227,7 @@ def describe_photographs(
     sidecars = set(join_addresses(root, listing.sidecars)) if is_known else None
     untagged = [number for number, record in enumerate(records) if record.tags is None]
     photographs = [sources[number] for number in untagged]
-    tags, keyword_notes = read_tags(photographs, progress, sidecars=sidecars, in_files=in_files)
+    tags, keyword_notes = read_tags(photographs, progress, sidecars=sidecars)
     for number, keywords in zip(untagged, tags, strict=True):
         if keywords is not None:
             records[number] = replace(records[number], tags=distinct_tags(keywords))

@@ -74,14 +74,13 @@ def scan_photographs(
     progress: ProgressCallback = no_progress,
     *,
     on_error: str = "raise",
-    in_files: bool = True,
     classes: str | None = None,
 ) -> PhotoFolder:
     """Return the photographs of a place with their classes and tags.
 
     Parameters
     ----------
-    on_error, in_files, classes : as for `scan_folder`.
+    on_error, classes : as for `scan_folder`.
 
     Raises
     ------
@@ -93,9 +92,8 @@ def scan_photographs(
         files = expand_pattern(address)
         records = list(chain.from_iterable(scan_tar(each, classes or "top") for each in files))
         return PhotoFolder(records, Counter(), ())
-    options: dict[str, Any] = {"in_files": in_files, "classes": classes}
     if kind == "folder" or kind == "photograph":
-        return scan_folder(address, progress, on_error=on_error, **options)
+        return scan_folder(address, progress, on_error=on_error, classes=classes)
     folder, names = _list_photographs(address)
     sources = [join_address(folder, name) for name in names]
     repeated = [name for name, count in Counter(sources).items() if count > 1]
@@ -104,7 +102,7 @@ def scan_photographs(
     metadata = [name for name in METADATA_NAMES if _exists(join_address(folder, name))]
     listing = FolderListing(photographs=names, metadata=metadata)
     return describe_photographs(
-        folder, listing, sources, progress, on_error, **options, is_complete=False
+        folder, listing, sources, progress, on_error, classes=classes, is_complete=False
     )
 
 

@@ -14,7 +14,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -451,22 +451,16 @@ def resized_size(width: int, height: int, config: DecodeConfig) -> tuple[int, in
     return max(round(width * side / longest), 1), max(round(height * side / longest), 1)
 
 
-def read_embedded_keywords(
-    path: str | os.PathLike[str], content: bytes | None = None
-) -> tuple[bytes, list[str]]:
+def read_embedded_keywords(path: str | os.PathLike[str]) -> tuple[bytes, list[str]]:
     """Return the XMP packet of an image file and its IPTC keywords; both are empty if it has none.
 
-    A file that cannot be read has no keywords: decoding reports it.
-
-    Parameters
-    ----------
-    content : bytes of the file. By default, it is opened, and usually only its header is read.
+    Usually only the header is read. A file that cannot be read has no keywords: decoding reports
+    it.
     """
-    opened = open_address(path) if content is None else nullcontext(io.BytesIO(content))
     try:
         with (
             ignore_pillow_warnings(),  # About odd metadata.
-            opened as file,
+            open_address(path) as file,
             open_image(file, os.fspath(path)) as image,
         ):
             packet = image.info.get("xmp", b"")

@@ -92,11 +92,10 @@ def evaluate_photographs(
 ) -> Evaluation:
     """Predict photographs and compare with their labels and tags, whichever are known.
 
-    Photographs that cannot be read are skipped. Keywords in the photographs are their tags if
-    these are unknown.
+    Photographs that cannot be read are skipped.
     """
     skip, sources = replace(options, on_error="skip"), [record.source for record in records]
-    images = encode_images(fitted.encoder, sources, skip, stage=PREDICTING, keywords=True)
+    images = encode_images(fitted.encoder, sources, skip, stage=PREDICTING)
     encoded = zip(records, images, strict=True)
     skipped: list[SkippedImage] = []
     sums: Sums = {}
@@ -105,10 +104,7 @@ def evaluate_photographs(
         read = [(record, words) for record, words in block if not isinstance(words, SkippedImage)]
         if read:
             labels = [record.label for record, _ in read]
-            tags = [
-                record.tags if record.tags is not None else words.keywords or None
-                for record, words in read
-            ]
+            tags = [record.tags for record, _ in read]
             keys = [words.key for _, words in read]
             photographs = fitted.compare([words for _, words in read])
             add_sums(sums, _count(fitted, labels, tags, keys, photographs))

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.folders.keywords import find_keywords_in_file
-from supdocnade.folders.metadata import distinct_tags
 from supdocnade.images.reading import READING, SkippedImage, map_images, read_with_key
-from supdocnade.images.source import PackedImage
 from supdocnade.runs import RunOptions
 from supdocnade.schema import array, load, save
 from supdocnade.visual_words.encoder import ImageEncoder, ImageWords, count_words
@@ -36,8 +33,6 @@ class EncodedImages:
     skipped: tuple[SkippedImage, ...]
     keys: tuple[str | None, ...] = array("B")
     """Digests of the contents of the images; None for those that were skipped."""
-    keywords: list[list[str] | None] = array("B")
-    """Keywords in the files, if they were asked for; None where there are none."""
     global_features: NDArray[np.float32] | None = array(
         "BF", np.float32, stored_as=np.float16, default=None
     )
@@ -108,7 +103,6 @@ def encode_images(
     *,
     stage: str = READING,
     numbers: Sequence[int] | None = None,
-    keywords: bool = False,
 ) -> Iterator[ImageWords | SkippedImage]:
     """Yield the words of each image, or a `SkippedImage`.
 
@@ -117,30 +111,25 @@ def encode_images(
     options : `cache` stores the words of images by content, so that a killed run resumes and a
         renamed image is not encoded again. `device` is where a network runs.
     stage, numbers : as for `map_images`.
-    keywords : whether to return the keywords in the file of an image, too.
     """
     cache = None if options.cache is None else WordCache(options.cache, encoder)
-    encode = partial(_encode_image, encoder, cache, keywords, options.device)
+    encode = partial(_encode_image, encoder, cache, options.device)
     yield from map_images(encode, images, options, stage=stage, numbers=numbers)
 
 
 def encode_all(
-    encoder: ImageEncoder,
-    images: Sequence[Any],
-    options: RunOptions = RunOptions(),
-    *,
-    keywords: bool = False,
+    encoder: ImageEncoder, images: Sequence[Any], options: RunOptions = RunOptions()
 ) -> EncodedImages:
     """Return the counts of the words of images, and the images that could not be read.
 
     Parameters
     ----------
-    options, keywords : as for `encode_images`.
+    options : as for `encode_images`.
     """
     n_image_features, skipped = encoder.n_image_features, []
     nothing = np.zeros(n_image_features, np.float32) if n_image_features else None
     words = []
-    for found in encode_images(encoder, images, options, keywords=keywords):
+    for found in encode_images(encoder, images, options):
         if isinstance(found, SkippedImage):
             skipped.append(found)
             found = ImageWords(np.empty(0, np.int32), nothing)
@@ -153,7 +142,6 @@ def encode_all(
         counts=count_words([each.ids for each in words], encoder.n_features),
         skipped=tuple(skipped),
         keys=tuple(each.key for each in words),
-        keywords=[[*each.keywords] or None for each in words],
         global_features=features_BF,
     )
 
@@ -161,7 +149,6 @@ def encode_all(
 def _encode_image(
     encoder: ImageEncoder,
     cache: WordCache | None,
-    keywords: bool,
     device: str,
     source: Any,
     name: str,
@@ -169,7 +156,6 @@ def _encode_image(
 ) -> ImageWords:
     """Return the words of an image, from the cache if they are there."""
     content, key = read_with_key(source)
-    found = _find_keywords(source, content, name) if keywords else ()
     words = None if cache is None else cache.get(key)
     if words is None:
         encoded = encoder.encode(content, name, device)
@@ -181,14 +167,4 @@ def _encode_image(
         words = replace(encoded.words, key=key)
         if cache is not None:
             cache.put(words)
-    return replace(words, keywords=found)
-
-
-def _find_keywords(source: Any, content: Any, name: str) -> tuple[str, ...]:
-    """Return the keywords in the file of an image.
-
-    Those in shards are not read, as when a shard is listed: it has tags of its own.
-    """
-    if isinstance(source, PackedImage) or not isinstance(content, bytes):
-        return ()
-    return distinct_tags(find_keywords_in_file(content, name))
+    return words

@@ -14,7 +14,7 @@ from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.images.regions import Regions
-from supdocnade.schema import array, fingerprint, stored, unstored
+from supdocnade.schema import array, fingerprint, stored
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import (
     Describer,
@@ -36,8 +36,6 @@ class ImageWords:
     """(features,) of the whole image; None unless a network describes images."""
     key: str | None = None
     """Digest of its contents."""
-    keywords: tuple[str, ...] = unstored(default=())
-    """Keywords in its file, if they were asked for."""
 
 
 class EncodedImage(NamedTuple):

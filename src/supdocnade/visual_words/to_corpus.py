@@ -54,7 +54,6 @@ def encode_corpus(
     *,
     labels: Sequence[str | None] | None = None,
     tags: Sequence[Sequence[str] | None] | None = None,
-    keywords: bool = False,
     seed: int = 0,
     shard_size: int = SHARD_SIZE,
     stored_words: Any = None,
@@ -76,8 +75,6 @@ def encode_corpus(
     options : `cluster` makes each shard a task of a cluster, whose machines must find the images
         and the folder under the same names.
     labels, tags : label and tags of each image; None if unknown.
-    keywords : whether the keywords in the file of an image are its tags if they are unknown; they
-        are read together with the image.
     seed : of the order.
     shard_size : number of images of a shard.
     stored_words : the record of the words, written to the corpus for those who learn from it.
@@ -94,12 +91,12 @@ def encode_corpus(
     of_shards = [
         {name: [row[n] for n in part] for name, row in records.items()} for part in numbers
     ]
-    plan = {"encoder": encoder.fingerprint(), "shards": digest(of_shards), "keywords": keywords}
+    plan = {"encoder": encoder.fingerprint(), "shards": digest(of_shards)}
     parts = ShardParts(Path(folder), "encode", plan, shards, ".safetensors")
     skipped: list[SkippedImage] = []
     progress = PartProgress(options.progress, len(images))
     alone = shard_options(options, progress, parts.words)
-    write = partial(_write_shard, encoder, keywords, alone)
+    write = partial(_write_shard, encoder, alone)
     with parts.open():
         corpus = _open_or_create(parts.result, encoder, stored_words)
         n_known, n_documents = len(corpus), 0
@@ -123,12 +120,10 @@ def encode_corpus(
     return Corpus.open(folder), tuple(skipped)
 
 
-def _write_shard(
-    encoder: ImageEncoder, keywords: bool, options: RunOptions, task: tuple[Path, list[Any]]
-) -> None:
+def _write_shard(encoder: ImageEncoder, options: RunOptions, task: tuple[Path, list[Any]]) -> None:
     """Write the words of the images of a shard to a file: the same whenever it is done."""
     path, images = task
-    save(path, PART, encode_all(encoder, images, options, keywords=keywords))
+    save(path, PART, encode_all(encoder, images, options))
 
 
 def _read_shard(path: Path, shape: tuple[int, int]) -> EncodedImages:
@@ -144,11 +139,7 @@ def _append(corpus: Corpus, found: EncodedImages, known: Records, rows: NDArray[
     if found.global_features is not None:
         path = corpus.folder / FEATURES.format(len(corpus.shards))
         save(path, FEATURES_KIND, ShardFeatures(found.global_features[rows]))
-    tags = [
-        mine if given is None else given
-        for given, mine in zip(known["tags"], found.keywords, strict=True)
-    ]
-    records = {**known, "tags": tags, "keys": found.keys}
+    records = {**known, "keys": found.keys}
     corpus.append(
         found.counts[rows],
         **{name: [values[row] for row in rows] for name, values in records.items()},

@@ -2,8 +2,7 @@ import pytest
 from PIL import Image
 from tests.textures import iptc_segment, plain_packet, stripes
 
-from supdocnade.folders.keywords import find_keywords_in_file, read_all_keywords, read_tags
-from supdocnade.folders.photo_folder import scan_folder
+from supdocnade.folders.keywords import read_all_keywords, read_tags
 from supdocnade.folders.xmp_packet import add_keywords, new_packet
 
 
@@ -36,21 +35,6 @@ def test_sidecars_come_before_files_and_xmp_before_iptc(photographs):
         "2 in XMP sidecars and 2 in the files themselves."
     ]
     assert stages[-1] == ("reading keywords", 5, 5)
-
-
-def test_files_need_not_be_opened(photographs, monkeypatch):
-    contents = [path.read_bytes() for path in photographs]
-    found = [find_keywords_in_file(content, "a.jpg") for content in contents]
-    assert found == [[], ["iptc"], *[["embedded", " two words "]] * 3]
-    assert find_keywords_in_file(b"no image", "a.jpg") == []
-
-    def refuse(*_):
-        raise AssertionError("opened")
-
-    monkeypatch.setattr("supdocnade.folders.keywords.read_embedded_keywords", refuse)
-    assert read_tags(photographs, in_files=False)[0] == [None, None, None, ["stem"], ["full"]]
-    records = scan_folder(photographs[0].parents[1], in_files=False).records
-    assert [record.tags for record in records] == [None, None, None, ("stem",), ("full",)]
 
 
 def test_keywords_that_were_predicted_are_not_read(photographs):

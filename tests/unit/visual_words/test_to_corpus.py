@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from PIL import Image
 from tests.networks import install_network
-from tests.textures import plain_packet, stripes, write_images
+from tests.textures import stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
@@ -114,20 +113,6 @@ def test_the_visual_words_are_stored_in_the_corpus(tmp_path):
     np.testing.assert_array_equal(
         model.fit(corpus).transform(corpus), model.fit(corpus.counts()).transform(corpus.counts())
     )
-
-
-def test_keywords_in_files_are_tags_where_these_are_unknown(tmp_path):
-    paths = [tmp_path / f"{number}.jpg" for number in range(3)]
-    packets = [plain_packet("sea", "sky"), plain_packet("sea"), b""]
-    for path, packet in zip(paths, packets, strict=True):
-        Image.fromarray(stripes(0)).save(path, xmp=packet)
-    tags = [None, ["sand"], None]
-    for keywords, expected in ((True, [["sea", "sky"], ["sand"], None]), (False, tags)):
-        corpus, _ = encode_corpus(
-            ENCODER, paths, tmp_path / f"corpus-{keywords}", tags=tags, keywords=keywords
-        )
-        found = dict(zip(corpus.names, corpus.tags, strict=True))
-        assert [found[str(path)] for path in paths] == expected
 
 
 def test_odd_arguments_are_refused(tmp_path):
