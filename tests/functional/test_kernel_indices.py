@@ -95,7 +95,6 @@ GUARDS = {
         "tile_prefix": f"{CUDA}.prefix.find_pieces",
         "row_of_slot": f"{CUDA}.tree_bands.Bands.__init__",
     },
-    f"{CUDA}.softmax": {"ids": CALL, "n_tokens": CALL, "n_words": CALL, "share": CALL},
     f"{CUDA}.tree_band_kernels": {
         "order": f"{CUDA}.rows.SortedTokens.__init__",
         "keys": f"{CUDA}.rows.SortedTokens.__init__",
@@ -111,11 +110,11 @@ GUARDS = {
 """Guards of the arguments of kernels by module."""
 
 VALUES = (
-    "activation after alpha b_T before bias bias_parts bias_RH bias_T biases bound_B c_RH clamp "
+    "activation after alpha b_T before bias bias_RH bias_T biases bound_B c_RH clamp "
     "cost counts data embedding eta_CH expected_BH expected_XBH grad_b_T grad_biases grad_c_RH "
     "grad_NH grad_summary grad_V grad_W grad_weights gradient gradient_CH gradients half_YPO "
     "hidden hidden_NH incoming_BH input_weight input_weight_N is_open_B limited log_u_BH "
-    "log_u_XBH loss_weight loss_weight_N means nll nll_N norm_S normalizer out out_BH out_bias "
+    "log_u_XBH loss_weight loss_weight_N means nll nll_N norm_S out out_BH out_bias "
     "out_BT part_GG2 parts rate rate_B response rows rows_BH scale size_B size_XB squares steps "
     "summary_BH sums sums_KH table_KH table_TH target_XBH tolerance_B top_b top_V topic_KH "
     "totals totals_B trial_bound_B trial_expected_XBH trial_log_u_XBH trial_target_XBH units_SD "

@@ -90,3 +90,33 @@ def softmax_nll(batch: Batch, parameters: Parameters, activation: Activation) ->
     logits_NK = linear(hidden_NH, parameters.node_weight_TH, parameters.node_bias_T)
     nll_N = cross_entropy(logits_NK, batch.word_ids_N.long(), reduction="none")
     return DocumentTerms(sum_by_document(nll_N, batch), summary_BH)
+
+
+def write_softmax_delta(
+    hidden_NH: Tensor,
+    V_KH: Tensor,
+    b_K: Tensor,
+    words_N1: Tensor,
+    weight_N1: Tensor,
+    delta_NK: Tensor,
+) -> Tensor:
+    """Return w · -log p, and write w · (p - 1_v), the derivative with respect to the logits."""
+    torch.addmm(b_K, hidden_NH, V_KH.T, out=delta_NK)
+    delta_NK -= delta_NK.max(dim=1, keepdim=True).values
+    logit_N1 = delta_NK.gather(1, words_N1)
+    total_N1 = delta_NK.exp_().sum(dim=1, keepdim=True)
+    cost_N: Tensor = (weight_N1 * (total_N1.log() - logit_N1))[:, 0]
+    delta_NK *= weight_N1 / total_N1
+    delta_NK.scatter_add_(1, words_N1, -weight_N1)
+    return cost_N
+
+
+def slope(activation: str, hidden: Tensor) -> Tensor:
+    """Return g'(a) in terms of h = g(a)."""
+    match activation:
+        case "relu":
+            return (hidden > 0).to(hidden.dtype)
+        case "tanh":
+            return 1 - hidden.square()
+        case _:
+            return hidden * (1 - hidden)

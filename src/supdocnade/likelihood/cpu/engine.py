@@ -149,7 +149,7 @@ class OutputLayer(Protocol):
         hidden_NH: Floats,
         V_TH: Floats,
         b_T: Floats,
-        activation: int,
+        activation: str,
         gradients: Gradients | None,
     ) -> Floats:
         """Return -w_i log p(v_i | h_i) for the tokens of a block.
@@ -188,7 +188,7 @@ def evaluate(
             block, W_KH, bias_RH, code, hidden_NH, block_summary_BH, [*to_clear, second_W]
         )
         to_clear = []
-        nll_N = layer.run(block, hidden_NH, V_TH, b_T, code, gradients)
+        nll_N = layer.run(block, hidden_NH, V_TH, b_T, activation, gradients)
         prefix_sums.sum_by_document(nll_N, block.offsets_B1, nll_B[documents])
         if gradients is not None:
             grad_c_RH = _rows_of(gradients.hidden_bias_RH, documents)

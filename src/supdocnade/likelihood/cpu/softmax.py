@@ -13,7 +13,7 @@ from torch import Tensor
 
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients
-from supdocnade.likelihood.cpu.prefix_sums import RELU, TANH
+from supdocnade.likelihood.vectorized import slope, write_softmax_delta
 from supdocnade.threads import SMALL_WORK, run_parts
 
 LOGITS = 2**21
@@ -47,7 +47,7 @@ class SoftmaxLayer:
         hidden_NH: Floats,
         V_TH: Floats,
         b_T: Floats,
-        activation: int,
+        activation: str,
         gradients: Gradients | None,
     ) -> Floats:
         """See `OutputLayer`."""
@@ -74,7 +74,7 @@ def _run_tile(
     words_N: Tensor,
     weight_N: Tensor,
     nll_N: Tensor,
-    activation: int,
+    activation: str,
     gradients: Gradients | None,
     *,
     small: bool,
@@ -91,7 +91,7 @@ def _run_tile(
 
     def write_rows(start: int) -> None:
         rows = slice(start, start + part)
-        nll_N[rows] = _write_delta(
+        nll_N[rows] = write_softmax_delta(
             hidden_NH[rows], V_KH, b_K, words_N[rows, None], weight_N[rows, None], delta_NK[rows]
         )
         if want_gradients:
@@ -114,37 +114,9 @@ def _run_tile(
     def replace_hidden(start: int) -> None:
         rows = slice(start, start + part)
         hidden = hidden_NH[rows]
-        hidden.copy_(grad_NH[rows].mul_(_slope(activation, hidden)))
+        hidden.copy_(grad_NH[rows].mul_(slope(activation, hidden)))
 
     run_parts(replace_hidden, range(0, n_tokens, part), small=small)
-
-
-def _write_delta(
-    hidden_NH: Tensor,
-    V_KH: Tensor,
-    b_K: Tensor,
-    words_N1: Tensor,
-    weight_N1: Tensor,
-    delta_NK: Tensor,
-) -> Tensor:
-    """Return w · -log p, and write w · (p - 1_v), the derivative with respect to the logits."""
-    torch.addmm(b_K, hidden_NH, V_KH.T, out=delta_NK)
-    delta_NK -= delta_NK.max(dim=1, keepdim=True).values
-    logit_N1 = delta_NK.gather(1, words_N1)
-    total_N1 = delta_NK.exp_().sum(dim=1, keepdim=True)
-    cost_N: Tensor = (weight_N1 * (total_N1.log() - logit_N1))[:, 0]
-    delta_NK *= weight_N1 / total_N1
-    delta_NK.scatter_add_(1, words_N1, -weight_N1)
-    return cost_N
-
-
-def _slope(activation: int, hidden: Tensor) -> Tensor:
-    """Return g'(a) in terms of h = g(a)."""
-    if activation == RELU:
-        return (hidden > 0).to(hidden.dtype)
-    if activation == TANH:
-        return 1 - hidden.square()
-    return hidden * (1 - hidden)
 
 
 def softmax_nll(batch: Batch, parameters: Parameters, activation: str) -> DocumentTerms:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients
+from supdocnade.likelihood.cpu.prefix_sums import ACTIVATION_CODES
 from supdocnade.likelihood.cpu.tree_walk_kernels import (
     add_shared_gradients,
     sort_by_leaf,
@@ -78,7 +79,7 @@ class TreeLayer:
         hidden_NH: Floats,
         V_TH: Floats,
         b_T: Floats,
-        activation: int,
+        activation: str,
         gradients: Gradients | None,
     ) -> Floats:
         """See `OutputLayer`."""
@@ -100,7 +101,8 @@ class TreeLayer:
 
         walk_subtrees = functools.partial(
             walk, np.zeros(1, np.int64), edges, depths, order, leaves, self.tree.n_words,
-            loss_weight_N, activation, hidden_NH, V_TH, b_T, grad_V, grad_b, top_V, top_b, nll_N,
+            loss_weight_N, ACTIVATION_CODES[activation], hidden_NH, V_TH, b_T, grad_V, grad_b,
+            top_V, top_b, nll_N,
         )  # fmt: skip
         run_parts(call, [walk_subtrees] * n_threads(), small=hidden_NH.size < SMALL_WORK)
         if gradients is not None:
