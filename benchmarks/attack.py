@@ -260,7 +260,7 @@ ATTACKS: dict[str, Attack] = {
         linked_partial, "encode {}/model {}/photos -o {}/out", "is in the way"
     ),
     "a training where somebody's folder is": Attack(
-        foreign_partial, "train {}/photos -o {}/out --restart", "is in the way"
+        foreign_partial, "train {}/photos -o {}/out", "is in the way"
     ),
     "a card over a model": Attack(
         lambda f: shutil.copytree(f / MODEL, f / "other"),

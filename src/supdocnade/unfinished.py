@@ -114,6 +114,12 @@ class PartialFolder:
             )
         return plan
 
+    def refuse(self) -> StorageError:
+        """Return the error of a new run where an interrupted one is."""
+        return StorageError(
+            f"{self.folder} holds an interrupted run: continue it with --resume, or remove it."
+        )
+
     def write_plan(self, plan: dict[str, Any]) -> None:
         """Write the plan of a new or a resumed run: JSON values."""
         content = json.dumps({_OURS: self.command, "plan": plan}, indent=1, sort_keys=True)

@@ -137,15 +137,6 @@ def test_predict_continues_after_an_unreadable_file(model, fresh, tmp_path):
     assert "missing.jpg" in done.err
 
 
-def test_predict_takes_names_from_a_file(model, fresh, tmp_path):
-    listed = tmp_path / "list.txt"
-    names = sorted(map(str, fresh.glob("coast/*.jpg")))
-    listed.write_text("\r\n".join(names) + "\n\n")
-    done = supdocnade("predict", model, "--files-from", listed, "--json")
-    assert [each["file"] for each in done.objects] == names
-    assert supdocnade("predict", model, "--files-from", tmp_path / "none").code == 1
-
-
 def test_predict_writes_sidecars(model, fresh, tmp_path):
     own = tmp_path / "own"
     shutil.copytree(fresh, own)
@@ -212,9 +203,9 @@ def test_tags_are_spelled_as_in_most_training_photographs(fresh, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["predict"], "missing argument 'MODEL'"),
-        (["tag"], "missing argument 'MODEL'"),
-        (["tag", "m"], "no photographs were given"),
+        (["predict"], "missing argument 'MODEL"),
+        (["tag"], "give MODEL and photographs, or --undo"),
+        (["tag", "m"], "give MODEL and photographs, or --undo"),
         (["tag", "m", "--undo", "r"], "--undo takes no photographs"),
         (["tag", "--json", "--undo", "r"], "no option but --dry-run"),
     ],
@@ -384,7 +375,7 @@ def test_a_run_of_another_process_is_not_touched(photos, tmp_path):
         for plan in (None, {"photos": str(photos), "settings": {}}):
             if plan is not None:
                 running.write_plan(plan)
-            for option in ((), ("--restart",), ("--resume",)):
+            for option in ((), ("--resume",)):
                 done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, *option)
                 assert done.code == 1
                 assert "another process is writing to it" in done.err

@@ -89,15 +89,6 @@ def test_sidecars_are_refused_where_no_file_can_be_beside(places, model):
     assert done.err.splitlines()[0].startswith(message)
 
 
-def test_names_from_a_pipe_are_photographs_or_folders(places, model, tmp_path):
-    photo = f"{model.parent}/photos/coast/coast_0001.jpg"
-    (tmp_path / "names").write_text(f"{places['list']}\n{model.parent}/photos-0.tar\n{photo}\n")
-    done = supdocnade("predict", model, "--files-from", tmp_path / "names", "--json")
-    assert done.code == 1
-    assert [each["file"] for each in done.objects] == [photo]
-    assert done.err.count("is not an image that can be read") == 2
-
-
 def test_a_damaged_photograph_in_a_shard_is_named(places, model, tmp_path):
     good = next(iter(tar_members(read_folder(model.with_name("photos"))[:1]).values()))
     shard = write_tar(tmp_path / "some.tar", {"a.jpg": good, "b.jpg": good[:500], "c.jpg": b""})

@@ -139,17 +139,14 @@ def test_photographs_of_another_folder_are_not_those_of_the_run(
     assert "other photographs" in done.err
 
 
-@pytest.mark.parametrize("options", [(), ("--restart",)])
-def test_a_training_is_kept_out_while_another_reads_its_photographs(
-    options, photos, tmp_path, monkeypatch
-):
+def test_a_training_is_kept_out_while_another_reads_its_photographs(photos, tmp_path, monkeypatch):
     (photos / "metadata.jsonl").unlink()  # So that the files are searched for keywords.
     arguments = ("train", photos, "-o", tmp_path / "m", *SMALL)
     report, refused = ProgressBars.__call__, []
 
     def start_another(self, stage, done, total):
         monkeypatch.setattr(ProgressBars, "__call__", report)
-        refused.append(supdocnade(*arguments, "--topics", "9", *options))
+        refused.append(supdocnade(*arguments, "--topics", "9"))
         report(self, stage, done, total)
 
     monkeypatch.setattr(ProgressBars, "__call__", start_another)

@@ -25,12 +25,12 @@ from supdocnade.cli.model_commands import Index, Suggest
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.photo_sources import scan_photographs
+from supdocnade.folders.photo_sources import expand_folders, scan_photographs
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images.reading import SkippedImage
 from supdocnade.images.source import absolute_address, normalize_address
 from supdocnade.runs import RunOptions
-from supdocnade.scene.dataset import expand_folders, from_records
+from supdocnade.scene.dataset import from_records
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.suggestion import suggest_photographs
 from supdocnade.visual_words.to_corpus import encode_corpus

@@ -88,7 +88,6 @@ def check_folder(
         "small_classes": sorted(name for name, count in counts.items() if count < SMALL_CLASS),
         "similar_classes": find_similar_names(counts),
         "similar_tags": find_similar_names(tags),
-        "passed_over": dict(folder.passed_over),
         "notes": list(folder.notes),
         "invalid_lines": list(folder.invalid_lines),
         "unreadable": [{"file": each.name, "reason": each.reason} for each in unreadable],

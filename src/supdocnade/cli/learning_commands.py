@@ -117,7 +117,6 @@ class Train(FromPhotos, OnDevice, Parallel, Printing):
     output: Path = option(MISSING, "Folder of the new model.", "--output", "-o")
     force: bool = option(False, FORCE)
     resume: bool = option(False, RESUME)
-    restart: bool = option(False, "Discard an interrupted run.")
     given: frozenset[str] = frozenset()
     """Names of the options on the command line."""
 

@@ -59,8 +59,8 @@ COMMANDS: dict[type[Command], str] = {
 
 HEADINGS = {
     "Settings": "features n_topics n_words fields seed set",
-    "Input": "files_from classes skip_unreadable add corrections index",
-    "Output": "output predict force resume restart replace strip name licence top csv count",
+    "Input": "classes skip_unreadable add corrections index",
+    "Output": "output predict force resume replace strip name licence top csv count",
     "Explanation": "label tag",
     "Keywords": "min_probability with_class sidecar dry_run record undo",
     "Networks": "import_file",
@@ -143,10 +143,6 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments:
         run(["--help"])
         return 2
-    if arguments[0] == "help":
-        arguments = [*arguments[1:], "--help"]
-    elif arguments == ["version"]:
-        arguments = ["--version"]
     explain_resuming("")
     try:
         code = typer.main.get_command(app).main(

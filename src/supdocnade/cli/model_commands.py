@@ -8,7 +8,6 @@ from supdocnade.checks import setting
 from supdocnade.cli.options import (
     FORCE,
     MODEL,
-    Command,
     FromPhotos,
     OnCluster,
     OnDevice,
@@ -37,25 +36,7 @@ IMAGES = (
 )
 
 
-class NamedPhotographs(Command):
-    """A model, and photographs that arguments or a file name."""
-
-    model: Path | None = argument("MODEL", MODEL, None)
-    images: list[str] | None = argument("IMAGE", IMAGES, None)
-    files_from: str | None = option(
-        None, "Read names of photographs from FILE; -: from stdin.", metavar="FILE"
-    )
-
-    def check(self) -> None:
-        """Raise `UsageError` if there is no model or no photograph."""
-        super().check()
-        if self.model is None:
-            raise UsageError("missing argument 'MODEL'.")
-        if not self.images and self.files_from is None:
-            raise UsageError("no photographs were given; name some or use --files-from.")
-
-
-class Predict(NamedPhotographs, OnCluster, Printing):
+class Predict(OnCluster, Printing):
     """Predict the class and the tags of photographs.
 
     Results are printed as soon as they are known. Files that cannot be read are listed on stderr;
@@ -66,10 +47,12 @@ class Predict(NamedPhotographs, OnCluster, Printing):
     Examples:
       supdocnade predict scenes photo.jpg
       supdocnade predict scenes holiday/ --json > holiday.jsonl
-      find . -name '*.jpg' | supdocnade predict scenes --files-from - --csv
+      supdocnade predict scenes chosen.txt --csv
       supdocnade predict scenes archive/ -o archive-tags --cluster local
     """
 
+    model: Path = argument("MODEL", MODEL)
+    images: list[str] = argument("IMAGE", IMAGES)
     top: int | None = option(
         None, "Give exactly this many tags; by default, all that are probable enough.", min=1
     )
@@ -96,7 +79,7 @@ class Predict(NamedPhotographs, OnCluster, Printing):
             raise UsageError("--cluster needs --output.")
 
 
-class Tag(NamedPhotographs, OnDevice, Parallel, Printing):
+class Tag(OnDevice, Parallel, Printing):
     """Write the tags of photographs to XMP sidecars, for photo managers.
 
     Photographs are never changed: tags go to .xmp files beside them, and the contents of an
@@ -110,6 +93,8 @@ class Tag(NamedPhotographs, OnDevice, Parallel, Printing):
       supdocnade tag --undo holiday.jsonl
     """
 
+    model: Path | None = argument("MODEL", MODEL, None)
+    images: list[str] | None = argument("IMAGE", IMAGES, None)
     min_probability: float | None = option(
         None,
         "Write tags of at least this probability; by default, for each tag, the probability at "
@@ -133,9 +118,10 @@ class Tag(NamedPhotographs, OnDevice, Parallel, Printing):
 
     def check(self) -> None:
         """Raise `UsageError` if options do not fit together."""
-        if self.undo is None:
-            super().check()
-        elif self.given - {"undo", "dry_run", "quiet", "jobs"}:
+        super().check()
+        if self.undo is None and not (self.model and self.images):
+            raise UsageError("give MODEL and photographs, or --undo.")
+        if self.undo is not None and self.given - {"undo", "dry_run", "quiet", "jobs"}:
             raise UsageError("--undo takes no photographs and no option but --dry-run and --quiet.")
 
 

@@ -1,8 +1,6 @@
 """`supdocnade predict`: print the class and tags of photographs, or write them to files."""
 
-import hashlib
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,19 +28,17 @@ from supdocnade.cli.formats import (
 from supdocnade.cli.model_commands import Predict, Tag
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument
+from supdocnade.folders.photo_sources import expand_folders
 from supdocnade.images.reading import SkippedImage, image_name
 from supdocnade.images.source import Source, normalize_address, source_name
 from supdocnade.runs import PartProgress, RunOptions
-from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
 from supdocnade.storage import write_atomically
 from supdocnade.text import clean_name, read_file
 from supdocnade.unfinished import ShardParts, digest
 
-FORMAT = 1
-MANIFEST = "manifest.json"
 _ERROR = b'{"error": '
 """Beginning of the line of a photograph that could not be read."""
 
@@ -74,16 +70,14 @@ def predict(options: Predict) -> int:
 def open_photographs(options: Predict | Tag) -> tuple[FittedScene, RunOptions, list[Source]]:
     """Return the model, how to run it, and the photographs that were named."""
     images = [normalize_address(image) for image in options.images or ()]
-    named = [] if options.files_from is None else read_paths(options.files_from)
     assert options.model is not None, "checked"
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
     fitted, _ = load_scene(options.model)
     if not options.quiet and getattr(options, "output", None) is None:
         print_passed_over(images)
-    # If `find` lists files of all kinds, only folders among them are expanded.
-    sources = [*expand_folders(images), *expand_folders(named, with_files=False)]
+    sources = expand_folders(images)
     if not sources:
-        raise InvalidArgument("no photographs were named, and the folders contain none.")
+        raise InvalidArgument(f"{', '.join(images)} contains no photographs.")
     run = RunOptions(n_jobs=options.jobs, device=options.device, on_error="skip")
     return fitted, run, sources
 
@@ -150,8 +144,7 @@ def write_predictions(
     """Write predictions to files of a new folder; return the sentences about unreadable images.
 
     A file has one row per photograph, in their order: the prediction, or an error. The folder
-    appears when all are written; an interrupted run resumes. Its manifest lists the files, their
-    numbers of photographs and of errors, and their checksums.
+    appears when all are written; an interrupted run resumes.
 
     Parameters
     ----------
@@ -169,26 +162,15 @@ def write_predictions(
         "top": top,
     }
     parts = ShardParts(output, "predict", plan, shards, ".jsonl", in_output=True)
-    progress, files, reasons = PartProgress(options.progress, len(sources)), [], []
+    progress, reasons = PartProgress(options.progress, len(sources)), list[str]()
     with parts.open():
         of_shard = shard_options(options, progress, parts.words)
         write = partial(_write_part, fitted, of_shard, top)
         for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
-            content = read_file(path)
-            errors = _read_errors(content)
-            reasons += errors
-            figures = {"n_images": len(shard), "n_errors": len(errors)}
-            files.append({"file": path.name, **figures, "checksum": _checksum(content)})
+            lines = read_file(path).splitlines()
+            reasons += [json.loads(line)["error"] for line in lines if line.startswith(_ERROR)]
             progress.before += len(shard)
             progress(PREDICTING, 0)
-        manifest = {
-            "format": FORMAT,
-            "model": plan["model"],
-            "n_images": len(sources),
-            "n_errors": len(reasons),
-            "files": files,
-        }
-        write_atomically(parts.result / MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
         parts.publish()
     return reasons
 
@@ -206,27 +188,3 @@ def _write_part(
     ]
     lines = [json.dumps(row, allow_nan=False) + "\n" for row in rows]
     write_atomically(path, "".join(lines).encode())
-
-
-def _read_errors(content: bytes) -> list[str]:
-    """Return the errors in a file that `_write_part` wrote."""
-    return [json.loads(line)["error"] for line in content.splitlines() if line.startswith(_ERROR)]
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def read_paths(files_from: str) -> list[str]:
-    """Return the paths in a file, one per line, in the encoding of the file system.
-
-    `files_from` is the name of a file, or "-" for standard input.
-    """
-    try:
-        if files_from == "-" and sys.stdin is None:
-            raise StorageError("- cannot be read: standard input is closed.")
-        with open(0 if files_from == "-" else files_from, "rb", closefd=files_from != "-") as file:
-            lines = [line.strip(b"\r\n") for line in file]
-    except OSError as error:
-        raise StorageError(f"{files_from} cannot be read: {error.strerror}.") from error
-    return [normalize_address(os.fsdecode(line)) for line in lines if line.strip()]

@@ -106,10 +106,7 @@ def learn_topics(options: Topics, output: Path) -> TextModel:
     with partial.lock():
         is_interrupted = partial.read_plan() is not None
         if is_interrupted and not options.resume:
-            raise StorageError(
-                f"{partial.folder} holds an interrupted run: continue it with --resume, or remove "
-                "it."
-            )
+            raise partial.refuse()
         if options.resume and not is_interrupted:
             raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
         texts = read_documents(corpus, *parse_fields(options.fields), quiet)

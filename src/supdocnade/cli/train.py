@@ -100,8 +100,6 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
         check_records(options.photos, records)
         if corpus is not None:
             records = []  # Those of a corpus may be millions, which the fit reads itself.
-        if options.restart:
-            partial.discard()
         partial.write_plan({"photos": absolute_address(options.photos), "settings": settings})
         model, seconds = _train_resumably(options, partial, settings, corpus, records)
         partial.discard()
@@ -166,11 +164,9 @@ def _train_resumably(
         return model, progress.seconds
     except UnreadableImage:
         raise
-    except Exception as error:
+    except Exception:
         if not _keep_work(partial):
             explain_resuming("")
-        elif isinstance(error, StorageError) and options.resume and "checkpoint" in str(error):
-            raise StorageError(f"{error} Start again with --restart.") from error
         raise
 
 
@@ -284,11 +280,9 @@ def describe_records(records: Sequence[ImageRecord], *, extends: bool = False) -
 
 def _choose_settings(options: Train, partial: PartialFolder) -> dict[str, Any]:
     """Return the settings of a new run or of the run to resume."""
-    if options.resume and options.restart:
-        raise InvalidArgument("--resume and --restart must not both be given.")
     before = partial.read_plan()
     # torchrun starts the same command again after a process was lost.
-    again = "TORCHELASTIC_RUN_ID" in os.environ and before is not None and not options.restart
+    again = "TORCHELASTIC_RUN_ID" in os.environ and before is not None
     if options.resume or again:
         if before is None:
             raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
@@ -297,11 +291,8 @@ def _choose_settings(options: Train, partial: PartialFolder) -> dict[str, Any]:
                 f"the run to resume learns from {before['photos']}, not from {options.photos}."
             )
         return _resumed_settings(options, before["settings"])
-    if before is not None and not options.restart:
-        raise StorageError(
-            f"{partial.folder} holds an interrupted run: continue it with --resume, "
-            "or start again with --restart."
-        )
+    if before is not None:
+        raise partial.refuse()
     if options.corrections is not None and options.add is None:
         raise InvalidArgument("--corrections needs --add, the model that is corrected.")
     if is_corpus(Path(options.photos)):
@@ -349,7 +340,7 @@ def _resumed_settings(options: Train, before: dict[str, Any]) -> dict[str, Any]:
             expected = repr(before[name]) if name in before else "where it was not given"
             raise InvalidArgument(
                 f"{_option(name)} must be as in the run to resume, {expected}, "
-                f"got {explicit[name]!r}; omit it, or start again with --restart."
+                f"got {explicit[name]!r}; omit it."
             )
     return {**before, "on_error": on_error}
 

@@ -83,8 +83,6 @@ class PhotoFolder:
 
     records: list[ImageRecord]
     """Those of a folder are sorted by path."""
-    passed_over: Counter[str]
-    """Number of files that are not photographs, by the ending of their names in lower case."""
     notes: tuple[str, ...]
     """Sentences about files, folders and columns that were not read."""
     invalid_lines: tuple[str, ...] = ()
@@ -232,9 +230,7 @@ def describe_photographs(
         if keywords is not None:
             records[number] = replace(records[number], tags=distinct_tags(keywords))
     invalid_lines = tuple(str(errors[line]) for line in sorted(errors))
-    return PhotoFolder(
-        records, count_endings(listing.others), (*notes, *keyword_notes), invalid_lines
-    )
+    return PhotoFolder(records, (*notes, *keyword_notes), invalid_lines)
 
 
 def list_folder(root: str | os.PathLike[str]) -> FolderListing:

@@ -33,6 +33,7 @@ from supdocnade.folders.photo_folder import (
     list_folder,
     scan_folder,
 )
+from supdocnade.images.reading import check_images
 from supdocnade.images.source import (
     PackedImage,
     Source,
@@ -91,7 +92,7 @@ def scan_photographs(
     if kind == "tar":
         files = expand_pattern(address)
         records = list(chain.from_iterable(scan_tar(each, classes or "top") for each in files))
-        return PhotoFolder(records, Counter(), ())
+        return PhotoFolder(records, ())
     if kind == "folder" or kind == "photograph":
         return scan_folder(address, progress, on_error=on_error, classes=classes)
     folder, names = _list_photographs(address)
@@ -119,6 +120,15 @@ def find_sources(place: Source) -> list[tuple[str, Source]]:
     folder = normalize_address(place)
     names = list_folder(folder).photographs
     return list(zip(names, join_addresses(folder, names), strict=True))
+
+
+def expand_folders(images: Any) -> list[Any]:
+    """Return a list of images, with the photographs of folders and other places in their stead."""
+    found: list[Any] = []
+    for source in [images] if isinstance(images, str | os.PathLike) else check_images(images):
+        is_place = isinstance(source, str | os.PathLike)
+        found += [each for _, each in find_sources(source)] if is_place else [source]
+    return found
 
 
 def require_sources(place: str | os.PathLike[str]) -> list[tuple[str, Source]]:

@@ -24,7 +24,7 @@ from supdocnade.folders.metadata import (
     SEPARATOR,
 )
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.folders.photo_sources import find_sources, kind_of_place, scan_photographs
+from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.reading import check_images, image_name, read_with_key
 from supdocnade.images.source import source_name
@@ -179,24 +179,6 @@ def from_records(records: Sequence[ImageRecord]) -> Photographs:
         labels=[record.label for record in records],
         tags=[record.tags for record in records],
     )
-
-
-def expand_folders(images: Any, *, with_files: bool = True) -> list[Any]:
-    """Return a list of images, with the photographs of folders and other places in their stead.
-
-    Parameters
-    ----------
-    with_files : False keeps files that hold photographs, such as lists and tar files.
-    """
-    given = [images] if isinstance(images, str | os.PathLike) else check_images(images)
-    found: list[Any] = []
-    for source in given:
-        is_path = isinstance(source, str | os.PathLike)
-        if is_path and (with_files or kind_of_place(source) == "folder"):
-            found += [photograph for _, photograph in find_sources(source)]
-        else:
-            found.append(source)
-    return found
 
 
 def _entries(name: str, given: Sequence[Any] | None, n_images: int) -> list[Any]:

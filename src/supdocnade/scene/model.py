@@ -19,6 +19,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, words_of
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.estimators.persistence import VisualWords
+from supdocnade.folders.photo_sources import expand_folders
 from supdocnade.folders.tags import Tags
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.runs import (
@@ -30,7 +31,7 @@ from supdocnade.runs import (
 )
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corpus_photographs import load_corpus_words
-from supdocnade.scene.dataset import expand_folders, read_photographs
+from supdocnade.scene.dataset import read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_scene, fit_scene_corpus
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions

@@ -44,7 +44,6 @@ def test_every_problem_is_found(photos):
     assert found["small_classes"] == ["buiding"]
     assert set(found["similar_classes"][0]) == {"building", "buiding"}
     assert set(found["similar_tags"][0]) == {"window", "windo"}
-    assert found["passed_over"] == {".mov": 1}
     assert [each["file"] for each in found["unreadable"]] == [name("bad.jpg"), name("narrow.png")]
     assert found["in_two_classes"] == [(f"{photos}/buiding/same.png", name("000.png"))]
     assert found["near_duplicates"] == [
