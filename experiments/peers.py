@@ -3,7 +3,7 @@
 python -m experiments.peers [SEED ...]
 
 All models have 50 topics, except `DocNADE()` and `SupDocNADE()` with default arguments. The
-settings of the grids of `MODELS` are chosen by the first seed, on a held-out fifth of the training
+settings of the grids of `MODELS` are chosen with seed 0, on a held-out fifth of the training
 part, which is the same for all models: by accuracy if documents have classes, otherwise by
 perplexity. At most `N_CHOICE` documents are used for this choice. Then every model learns from the
 training part, and is measured on the test part:
@@ -19,21 +19,22 @@ training part, and is measured on the test part:
 On the held-out fifth of TagMyNews, `SupDocNADE.for_texts` is also measured with other λ.
 
 Gensim and tomotopy are left out where they are not installed. ProdLDA is written here: the packages
-that have it need language models and other versions of torch or scikit-learn. A run that was
-stopped continues with the models that are missing.
+that have it need language models and other versions of torch or scikit-learn. Fits run in one
+process per core, at most LOKY_MAX_CPU_COUNT, if that is set. A run that was stopped continues with
+what is missing.
 """
 
 import importlib
 import importlib.util
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, log_softmax
@@ -63,6 +64,8 @@ WEIGHTS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 COMMAND = "python -m experiments.peers"
 
 Floats = NDArray[np.floating]
+Place = tuple[str, ...]
+Task = Callable[[], Any]
 
 
 class Fitted(NamedTuple):
@@ -193,8 +196,11 @@ class ProdLDA(torch.nn.Module):
         self.mean = torch.nn.Linear(n_hidden, N_TOPICS)
         self.log_variance = torch.nn.Linear(n_hidden, N_TOPICS)
         self.norms = torch.nn.ModuleList(
-            torch.nn.BatchNorm1d(size, affine=False) for size in (N_TOPICS, N_TOPICS, n_words)
+            torch.nn.BatchNorm1d(size) for size in (N_TOPICS, N_TOPICS, n_words)
         )
+        for norm in self.norms:
+            norm.weight.requires_grad = False
+        self.dropout = torch.nn.Dropout(0.2)
         self.beta = torch.nn.Linear(N_TOPICS, n_words, bias=False)
         # Laplace approximation of a symmetric Dirichlet prior with parameter 1.
         self.prior_variance = 1 - 1 / N_TOPICS
@@ -204,28 +210,28 @@ class ProdLDA(torch.nn.Module):
         hidden = self.encoder(counts)
         return self.norms[0](self.mean(hidden)), self.norms[1](self.log_variance(hidden))
 
-    def word_log_proba(self, mean: torch.Tensor) -> torch.Tensor:
-        """Return the log-probability of every word, given a sample or the mean of topics."""
-        logits = self.norms[2](self.beta(torch.softmax(mean, dim=1)))
-        return torch.log_softmax(logits, dim=1)
+    def word_log_proba(self, shares: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability of every word, given the shares of topics."""
+        return torch.log_softmax(self.norms[2](self.beta(self.dropout(shares))), dim=1)
 
     def bound(self, counts: torch.Tensor) -> torch.Tensor:
         """Return the evidence lower bound of every document, with one sample."""
         mean, log_variance = self.encode(counts)
         noise = torch.randn_like(mean)
-        log_p = self.word_log_proba(mean + noise * torch.exp(log_variance / 2))
+        sample = torch.softmax(mean + noise * torch.exp(log_variance / 2), dim=1)
+        log_p = self.word_log_proba(sample)
         variance, prior = log_variance.exp(), self.prior_variance
         divergence = (variance / prior + mean**2 / prior - 1 + np.log(prior) - log_variance) / 2
         bound: torch.Tensor = (counts * log_p).sum(dim=1) - divergence.sum(dim=1)
         return bound
 
 
-def fit_prodlda(train: Bags, seed: int) -> Fitted:
+def fit_prodlda(train: Bags, seed: int, epochs: int) -> Fitted:
     torch.manual_seed(seed)
     X = torch.tensor(train.counts.toarray(), dtype=torch.float32)
     model = ProdLDA(X.shape[1])
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.99, 0.999))
-    for _ in range(80):
+    for _ in range(epochs):
         for rows in torch.randperm(len(X))[: len(X) // 200 * 200].reshape(-1, 200):
             optimizer.zero_grad()
             torch.autograd.backward(-model.bound(X[rows]).mean())
@@ -233,17 +239,17 @@ def fit_prodlda(train: Bags, seed: int) -> Fitted:
     model.eval()
 
     @torch.no_grad()
-    def encode(counts: sparse.csr_array) -> torch.Tensor:
-        return model.encode(torch.tensor(counts.toarray(), dtype=torch.float32))[0]
+    def transform(counts: sparse.csr_array) -> Floats:
+        mean, _ = model.encode(torch.tensor(counts.toarray(), dtype=torch.float32))
+        return torch.softmax(mean, dim=1).numpy()
 
     @torch.no_grad()
     def predict_words(counts: sparse.csr_array) -> Floats:
-        return model.word_log_proba(encode(counts)).numpy().astype(np.float64)
+        log_p: Floats = model.word_log_proba(torch.tensor(transform(counts))).numpy()
+        return log_p.astype(np.float64)
 
-    def transform(counts: sparse.csr_array) -> Floats:
-        return torch.softmax(encode(counts), dim=1).numpy()
-
-    return Fitted(model.beta.weight.detach().numpy().T, transform, predict_words)
+    topic_words = model.word_log_proba(torch.eye(N_TOPICS)).detach().numpy()
+    return Fitted(topic_words, transform, predict_words)
 
 
 class Model(NamedTuple):
@@ -281,7 +287,7 @@ MODELS: dict[str, Model] = {
     "DocNADE()": Model(partial(fit_docnade, kind=DocNADE)),
     "SupDocNADE()": Model(partial(fit_docnade, kind=SupDocNADE), needs_classes=True),
     "LDA, gensim": Model(fit_gensim, [{"alpha": each} for each in ("symmetric", "auto")]),
-    "ProdLDA": Model(fit_prodlda),
+    "ProdLDA": Model(fit_prodlda, [{"epochs": each} for each in (20, 80, 320)]),
 }
 
 
@@ -324,32 +330,25 @@ def completion(fitted: Fitted, test: sparse.csr_array) -> tuple[float, float]:
 
 def logistic_accuracy(fitted: Fitted, fit: Bags, held: Bags, train: Bags, test: Bags) -> float:
     """Return the accuracy on the test part; C is chosen on the held-out part."""
+    topics = {id(bags): fitted.transform(bags.counts) for bags in (fit, held, train, test)}
 
-    def classifier(C: float, bags: Bags) -> Any:
+    def score(C: float, known: Bags, unseen: Bags) -> float:
         made = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=C))
-        return made.fit(fitted.transform(bags.counts), bags.labels)
+        made.fit(topics[id(known)], known.labels)
+        return float(made.score(topics[id(unseen)], unseen.labels))
 
-    unseen = fitted.transform(held.counts)
-    scores = {C: classifier(C, fit).score(unseen, held.labels) for C in (0.01, 0.1, 1.0)}
-    best = classifier(max(scores, key=lambda C: scores[C]), train)
-    return float(best.score(fitted.transform(test.counts), test.labels))
+    return score(max((0.01, 0.1, 1.0), key=lambda C: score(C, fit, held)), train, test)
 
 
-def choose(model: Model, fit: Bags, held: Bags) -> tuple[dict[str, Any], list[float]]:
-    """Return the best settings of a model on the held-out documents, and all their scores."""
-    if len(model.grid) == 1:
-        return model.grid[0], []
-    fit, held = (Bags(each.counts[:N_CHOICE], each.labels[:N_CHOICE]) for each in (fit, held))
-    scores = []
-    for settings in model.grid:
-        fitted = model.fit(fit, 0, **settings)
-        if fitted.predict is not None:
-            scores.append(float((fitted.predict(held.counts) == held.labels).mean()))
-        elif len(set(fit.labels)) > 1:
-            scores.append(logistic_accuracy(fitted, fit, held, fit, held))
-        else:
-            scores.append(-completion(fitted, held.counts)[0])
-    return model.grid[int(np.argmax(scores))], scores
+def score_settings(corpus: str, name: str, index: int) -> float:
+    """Return the score on held-out documents of settings of a grid, larger for better ones."""
+    fit, held = (select(each, slice(N_CHOICE)) for each in load_corpora()[corpus][:2])
+    fitted = MODELS[name].fit(fit, 0, **MODELS[name].grid[index])
+    if fitted.predict is not None:
+        return float((fitted.predict(held.counts) == held.labels).mean())
+    if len(set(fit.labels)) > 1:
+        return logistic_accuracy(fitted, fit, held, fit, held)
+    return -completion(fitted, held.counts)[0]
 
 
 def measure(fitted: Fitted, fit: Bags, held: Bags, train: Bags, test: Bags) -> dict[str, Any]:
@@ -377,6 +376,7 @@ def measure(fitted: Fitted, fit: Bags, held: Bags, train: Bags, test: Bags) -> d
     return record
 
 
+@cache
 def load_corpora() -> dict[str, tuple[Bags, Bags, Bags, Bags]]:
     """Return of every corpus the parts of `measure`, without documents of fewer than two words.
 
@@ -395,55 +395,93 @@ def load_corpora() -> dict[str, tuple[Bags, Bags, Bags, Bags]]:
     return corpora
 
 
-def select(bags: Bags, rows: NDArray[Any]) -> Bags:
+def select(bags: Bags, rows: NDArray[Any] | slice) -> Bags:
     return Bags(bags.counts[rows], bags.labels[rows])
 
 
-def measure_weights(seed: int, fit: Bags, held: Bags) -> dict[str, list[float]]:
-    """Return perplexity and accuracy on the held-out fifth for every λ; of DocNADE for "none"."""
-    plain = DocNADE.for_texts(fit.counts, N_TOPICS, n_jobs=1, random_state=seed).fit(fit.counts)
-    found = {"none": [plain.perplexity(held.counts, average="corpus"), np.nan]}
-    for weight in WEIGHTS:
-        model = SupDocNADE.for_texts(
-            fit.counts, N_TOPICS, generative_weight=weight, n_jobs=1, random_state=seed
-        ).fit(fit.counts, fit.labels)
-        perplexity = model.perplexity(held.counts, average="corpus")
-        found[str(weight)] = [perplexity, model.score(held.counts, held.labels)]
-    return found
+def measure_weight(weight: str, seed: int) -> list[float]:
+    """Return perplexity and accuracy on the held-out fifth for a λ; of DocNADE for "none"."""
+    fit, held, _, _ = load_corpora()["TagMyNews"]
+    if weight == "none":
+        plain = DocNADE.for_texts(fit.counts, N_TOPICS, n_jobs=1, random_state=seed)
+        return [plain.fit(fit.counts).perplexity(held.counts, average="corpus"), np.nan]
+    model = SupDocNADE.for_texts(
+        fit.counts, N_TOPICS, generative_weight=float(weight), n_jobs=1, random_state=seed
+    ).fit(fit.counts, fit.labels)
+    perplexity = model.perplexity(held.counts, average="corpus")
+    return [perplexity, model.score(held.counts, held.labels)]
+
+
+def measure_model(corpus: str, name: str, settings: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Fit a model to the training part, and measure it on the test part."""
+    fit, held, train, test = load_corpora()[corpus]
+    model = MODELS[name]
+    # The first fit compiles, which does not count.
+    model.fit(select(train, slice(200)), seed, **settings).transform(held.counts)
+    started = time.process_time()
+    fitted = model.fit(train, seed, **settings)
+    seconds = round(time.process_time() - started, 1)
+    measured = measure(fitted, fit, held, train, test)
+    return {"settings": settings, "fit seconds": seconds, **measured}
+
+
+def fill(results: dict[str, Any], tasks: dict[Place, Task]) -> None:
+    """Compute the tasks whose places in the results are empty, in one process per core."""
+    missing = {
+        place: task for place, task in tasks.items() if place[-1] not in find(results, place[:-1])
+    }
+    workers = Parallel(n_jobs=-1, return_as="generator_unordered")
+    for place, value in workers(delayed(compute)(*each) for each in missing.items()):
+        find(results, place[:-1])[place[-1]] = value
+        print(*place, value, flush=True)
+        write_results("peers", COMMAND, results)
+
+
+def find(results: dict[str, Any], place: Place) -> Any:
+    """Return what is at a place, made if it is not there."""
+    return reduce(lambda record, key: record.setdefault(key, {}), place, results)
+
+
+def compute(place: Place, task: Task) -> tuple[Place, Any]:
+    torch.set_num_threads(1)
+    return place, task()
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    stored = read_results("peers")
-    found, curves = stored.get("corpora", {}), stored.get("weights", {})
-    results = {"topics": N_TOPICS, "words": N_WORDS, "corpora": found, "weights": curves}
-    corpora = load_corpora()
+    results: dict[str, Any] = {"topics": N_TOPICS, "words": N_WORDS}
+    results |= {name: read_results("peers").get(name, {}) for name in ("corpora", "weights")}
+    absent = [each for each in ("gensim", "tomotopy") if not importlib.util.find_spec(each)]
+    compared = [
+        (corpus, name)
+        for name, model in reversed(MODELS.items())  # The slow ones begin.
+        for corpus, parts in load_corpora().items()
+        if name.partition("LDA, ")[2] not in absent
+        and (len(set(parts[0].labels)) > 1 or not model.needs_classes)
+    ]
+    scores: dict[Place, Task] = {
+        ("corpora", corpus, name, "scores", str(index)): partial(
+            score_settings, corpus, name, index
+        )
+        for corpus, name in compared
+        for index in range(len(MODELS[name].grid))
+        if len(MODELS[name].grid) > 1
+    }
+    fill(results, scores)
+    runs: dict[Place, Task] = {}
     for seed in map(int, sys.argv[1:] or SEEDS):
-        if str(seed) not in curves:
-            curves[str(seed)] = measure_weights(seed, *corpora["TagMyNews"][:2])
-            print("weights", seed, curves[str(seed)], flush=True)
-            write_results("peers", COMMAND, results)
-        for corpus, (fit, held, train, test) in corpora.items():
-            for name, model in MODELS.items():
-                record = found.setdefault(corpus, {}).setdefault(name, {"runs": {}})
-                package = name.partition("LDA, ")[2]
-                missing = package in ("gensim", "tomotopy") and not importlib.util.find_spec(
-                    package
-                )
-                unlabelled = model.needs_classes and len(set(train.labels)) == 1
-                if str(seed) in record["runs"] or missing or unlabelled:
-                    continue
-                if "settings" not in record:
-                    record["settings"], record["scores"] = choose(model, fit, held)
-                started = time.process_time()
-                fitted = model.fit(train, seed, **record["settings"])
-                seconds = round(time.process_time() - started, 1)
-                run = measure(fitted, fit, held, train, test) | {"fit seconds": seconds}
-                record["runs"][str(seed)] = run
-                print(corpus, name, seed, record["settings"], run, flush=True)
-                write_results("peers", COMMAND, results)
+        for corpus, name in compared:
+            place = ("corpora", corpus, name)
+            found = find(results, (*place, "scores"))
+            best = max(found, key=lambda index: found[index], default="0")
+            runs[*place, "runs", str(seed)] = partial(
+                measure_model, corpus, name, MODELS[name].grid[int(best)], seed
+            )
+        for weight in ("none", *map(str, WEIGHTS)):
+            runs["weights", str(seed), weight] = partial(measure_weight, weight, seed)
+    fill(results, runs)
 
 
 if __name__ == "__main__":
-    main()
+    # In the processes of the pool, `__main__` is another module.
+    importlib.import_module("experiments.peers").main()
