@@ -192,9 +192,17 @@ def reduce_jpeg(content: bytes, name: str, max_pixels: int) -> bytes:
         is_baseline = isinstance(image, JpegImageFile) and "progressive" not in image.info
         if not is_baseline or not max_pixels < width * height <= 4 * max_pixels:
             return content
+    return encode(halve_jpeg(content, name=name), "JPEG")
+
+
+def halve_jpeg(content: bytes, *, name: str) -> NDArray[np.uint8]:
+    """Return a JPEG file at half its size, as grey levels or colours."""
+    if (found := _decode_apart("halve_jpeg", content, name)) is not None:
+        return found[0]
+    with open_image(io.BytesIO(content), name) as image:
         _check_scans(content, name)
-        image.draft(image.mode, (width // 2, height // 2))
-        return encode(np.asarray(_load_pixels(image, name)), "JPEG")
+        image.draft(image.mode, (image.width // 2, image.height // 2))
+        return np.asarray(_load_pixels(image, name))
 
 
 def _load(

@@ -8,10 +8,12 @@ from tests.textures import stripes
 
 from supdocnade.errors import UnreadableImage
 from supdocnade.images import decoder
-from supdocnade.images.decode import DecodeConfig, decode, decode_with_color
+from supdocnade.images.decode import DecodeConfig, decode, decode_with_color, encode, reduce_jpeg
 from supdocnade.images.decoder import decode_apart
 
 CONFIG = DecodeConfig(max_side=50)
+LARGE = encode(np.resize(stripes(0), (64, 64)), "JPEG")
+"""A JPEG file with more than 2000 pixels."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +35,12 @@ def jpeg(n_scans=0, side=64):
 def test_pixels_are_those_of_this_process(tmp_path):
     (tmp_path / "a.jpg").write_bytes(jpeg())
     expected = [decode(jpeg(), CONFIG), *decode_with_color(jpeg(), CONFIG)]
+    reduced = reduce_jpeg(LARGE, "large", 2000)
+    assert decode(reduced).shape == (32, 32)
     with decode_apart():
         found = [decode(tmp_path / "a.jpg", CONFIG), *decode_with_color(jpeg(), CONFIG)]
         np.testing.assert_array_equal(decode(stripes(0)), stripes(0))
+        assert reduce_jpeg(LARGE, "large", 2000) == reduced
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
     assert len(decoder._idle) == 1
@@ -49,7 +54,7 @@ def test_a_photograph_that_ends_its_process_is_named():
         assert decode(jpeg(), CONFIG).shape == (50, 50)
         decoder._idle[0]._process.kill()
         with pytest.raises(UnreadableImage, match=r"^large needs more memory than there is\.$"):
-            decode(jpeg(), CONFIG, name="large")
+            reduce_jpeg(LARGE, "large", 2000)
         with pytest.raises(UnreadableImage, match=r"^empty is empty\.$"):
             decode(b"", CONFIG, name="empty")
         assert decode(jpeg(), CONFIG).shape == (50, 50)
