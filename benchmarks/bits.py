@@ -105,8 +105,7 @@ def digest_file(path: Path) -> dict[str, str]:
         found = {f"array {name}": digest_array(array) for name, array in load(content).items()}
         size = int.from_bytes(content[:8], "little")
         for key, text in json.loads(content[8 : 8 + size]).get("__metadata__", {}).items():
-            if not key.endswith("digest"):
-                found |= digest_output(text, f"{key} ")
+            found |= digest_output(text.partition(" ")[2], f"{key} ")  # After the digest.
         return found
     if path.suffix == ".sqlite":
         return digest_database(path)

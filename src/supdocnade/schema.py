@@ -57,7 +57,7 @@ from supdocnade.storage import (
     unpack_strings,
 )
 
-FORMAT = 4
+FORMAT = 5
 """Of all files that `save` writes."""
 
 MAX_INT = 2**63

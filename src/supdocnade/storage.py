@@ -29,7 +29,8 @@ from supdocnade.text import read_file
 LOCK = ".lock"
 """File in a folder that its writer has locked."""
 
-_KEY, _DIGEST = "supdocnade", "supdocnade.digest"
+_KEY = "supdocnade"
+"""Digest and description in a header: one text, since safetensors writes several in any order."""
 Arrays = dict[str, NDArray[Any]]
 
 MAX_HEADER_TEXT = 2**24
@@ -173,7 +174,7 @@ def save_arrays(
     """Write arrays and a JSON description to one file, atomically."""
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(description, allow_nan=False)
-    metadata = {_KEY: text, _DIGEST: digest(contiguous, text)}
+    metadata = {_KEY: f"{digest(contiguous, text)} {text}"}
     if len(text) > MAX_HEADER_TEXT:
         contiguous[_KEY] = np.frombuffer(metadata.pop(_KEY).encode(), np.uint8)
     write_atomically(path, save(contiguous, metadata=metadata), sync=sync)
@@ -185,9 +186,8 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     try:
         arrays: Arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        metadata = header["__metadata__"]
-        expected = metadata[_DIGEST]
-        text = arrays.pop(_KEY).tobytes().decode() if _KEY in arrays else metadata[_KEY]
+        whole = arrays.pop(_KEY).tobytes().decode() if _KEY in arrays else None
+        expected, _, text = (whole or header["__metadata__"][_KEY]).partition(" ")
         description = json.loads(text)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged, or not a file of supdocnade: {error}.") from error

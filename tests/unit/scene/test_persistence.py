@@ -63,6 +63,8 @@ def test_models_without_classes_or_tags_are_saved(tmp_path, known, output):
     settings["annotation_output"] = output
     model = SceneModel(**settings, grid=[(1, 1), (2, 1)], patch_size=(16, 24))
     model.fit(IMAGES, *known).save(tmp_path / "model")
+    model.fit(IMAGES, *known).save(tmp_path / "again")  # The same file, to the last byte.
+    assert (tmp_path / "again" / SCENE).read_bytes() == (tmp_path / "model" / SCENE).read_bytes()
     loaded = SceneModel.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
 
