@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from h11 import LocalProtocolError
@@ -138,6 +138,15 @@ def page_routes(service: Service) -> APIRouter:
     return routes
 
 
+async def refuse_unknown(request: Request) -> None:
+    """Refuse parameters of the URL that a route does not have, such as misspelt ones."""
+    known = [each.alias for each in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            there = f"there are {', '.join(known)}" if known else "there are none"
+            raise ApiError("invalid_argument", f"there is no parameter {name[:50]!r}; {there}.")
+
+
 def make_app(service: Service) -> FastAPI:
     """Return the web application; it closes the service when it shuts down."""
 
@@ -159,7 +168,7 @@ def make_app(service: Service) -> FastAPI:
         separate_input_output_schemas=False,
     )
     for make_routes in (image_routes, browse_routes, correction_routes, page_routes):
-        app.include_router(make_routes(service))
+        app.include_router(make_routes(service), dependencies=[Depends(refuse_unknown)])
 
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:

@@ -29,6 +29,7 @@ MAX_TERMS, MAX_WORDS = 20, 200
 CACHED = {"Cache-Control": "private, max-age=86400"}
 
 Number = Annotated[int, Path(ge=0, le=MAX_NUMBER)]
+Version = Annotated[str, Query(description="Has no effect but on caches.", max_length=MAX_WORDS)]
 
 
 def browse_routes(service: Service) -> APIRouter:
@@ -46,7 +47,7 @@ def browse_routes(service: Service) -> APIRouter:
         n_images=int(fitted.data.get("n_images", 0)),
         held_out=fitted.held_out.figures,
         gallery=None if service.gallery is None else len(service.gallery),
-        corrections=service.corrections is not None,
+        corrections=None if service.corrections is None else str(service.corrections.path),
         limits=LimitsOut(
             request_bytes=settings.max_request_bytes,
             images=settings.max_images,
@@ -70,7 +71,7 @@ def browse_routes(service: Service) -> APIRouter:
     @routes.get(
         "/examples/{number}/picture", response_class=Response, responses={**JPEG, **picture_errors}
     )
-    async def example_picture(number: Number) -> Response:
+    async def example_picture(number: Number, v: Version = "") -> Response:
         """Show the thumbnail of a training photograph."""
         if number >= len(explorer.examples):
             raise _not_found("example", number, len(explorer.examples))
@@ -139,7 +140,7 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
         return describe_photograph(gallery_with(number), number)
 
     @routes.get("/gallery/{number}/picture", response_class=Response, responses={**JPEG, **errors})
-    async def photograph_picture(number: Number) -> Response:
+    async def photograph_picture(number: Number, v: Version = "") -> Response:
         """Show the thumbnail of a photograph of the gallery."""
         return _jpeg(await asyncio.to_thread(gallery_with(number).picture, number))
 

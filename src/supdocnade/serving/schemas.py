@@ -221,7 +221,9 @@ class ModelOut(Schema):
     gallery: int | None = Field(
         description="Number of photographs in the gallery; null without a gallery."
     )
-    corrections: bool = Field(description="True if the server keeps corrections.")
+    corrections: str | None = Field(
+        description="File that keeps corrections; null if the server keeps none."
+    )
     limits: LimitsOut
 
 

@@ -32,6 +32,9 @@ def test_gallery_is_filtered_by_class_and_tag(server):
     check_problem(server.get("/v1/gallery?min_probability=2"), 422, "invalid_argument")
     check_problem(server.get("/v1/gallery?tag=nothing"), 422, "invalid_argument")
     check_problem(server.get("/v1/gallery?label=nothing"), 422, "invalid_argument")
+    detail = check_problem(server.get("/v1/gallery/3/similar?top=4"), 422, "invalid_argument")
+    assert detail == "there is no parameter 'top'; there are limit."
+    check_problem(server.get("/v1/model?x"), 422, "invalid_argument")
 
 
 def test_gallery_describes_a_photograph_and_those_similar_to_it(server):

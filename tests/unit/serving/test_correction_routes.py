@@ -41,7 +41,7 @@ def test_an_upload_is_corrected_by_the_key_of_its_prediction(client, path):
     assert response.json() == {**sent, "tags": ["sea"]}
     (line,) = path.read_text().splitlines()
     assert json.loads(line)["key"] == storage.read_with_key(photograph(0))[1]
-    assert client.get("/v1/model").json()["corrections"] is True
+    assert client.get("/v1/model").json()["corrections"] == str(path)
 
 
 def test_a_photograph_of_the_gallery_is_corrected_by_its_number(client, gallery, path):
@@ -142,7 +142,7 @@ def test_nothing_is_kept_unless_asked_for():
         response = client.post("/v1/corrections", json={"key": KEY, "label": "coast"})
         detail = check_problem(response, 404, "no_corrections")
         assert "supdocnade serve --corrections FILE" in detail
-        assert client.get("/v1/model").json()["corrections"] is False
+        assert client.get("/v1/model").json()["corrections"] is None
 
 
 def test_the_server_answers_while_a_correction_waits_for_the_disk(gallery, path, monkeypatch):

@@ -100,7 +100,7 @@ export async function correctionsView(model) {
   await load();
   return [h("h1", {}, "Corrections"),
     h("p", { class: "lead" }, "The next model learns from these classes and tags:"),
-    h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, `supdocnade train PHOTOS --add ${model.name} --corrections FILE -o NEW-MODEL`),
+    h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, `supdocnade train PHOTOS --add ${model.name} --corrections ${model.corrections} -o NEW-MODEL`),
     count, list, h("div", { class: "more" }, more)];
 }
 
