@@ -253,10 +253,6 @@ def contents(path: Path) -> Any:
             (gallery.path(n), gallery.label(n), gallery.topics(n).tobytes(), gallery.picture(n))
             for n in range(len(gallery))
         ]
-    if (path / "scene.safetensors").exists():
-        description, arrays = file_contents(path / "scene.safetensors")
-        del description["scene"]["history"]["seconds"]
-        return description, arrays
     files = (each for each in path.rglob("*") if each.is_file() and each.name != ".lock")
     return {str(each.relative_to(path)): file_contents(each) for each in files}
 
@@ -264,17 +260,12 @@ def contents(path: Path) -> Any:
 def file_contents(path: Path) -> Any:
     """Return the bytes of a file.
 
-    Of a safetensors file its contents are returned, since its header has no order, and of a record
-    of sidecars the different lines, since a line is written before its sidecar.
+    Of a record of sidecars the different lines are returned, since a line is written before its
+    sidecar.
     """
-    from supdocnade.storage import load_arrays
-
     if path.name == "record.jsonl":
         return set(path.read_bytes().splitlines())
-    if path.suffix != ".safetensors":
-        return path.read_bytes()
-    arrays, description = load_arrays(path)
-    return description, {name: array.tobytes() for name, array in arrays.items()}
+    return path.read_bytes()
 
 
 @dataclass(frozen=True)

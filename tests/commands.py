@@ -59,7 +59,6 @@ def draw(folder, n_per_class=6, seed=0, classes=CLASSES):
 def learned(model):
     """Return everything in a saved model that a seed determines."""
     arrays, description = load_arrays(model / SCENE)
-    del description["scene"]["history"]["seconds"]
     found = {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
     return found, description
 

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from supdocnade.cli.formats import format_held_out, format_table
 from supdocnade.cli.model_commands import Card, Info, Report
 from supdocnade.errors import StorageError
 from supdocnade.report.html import write_report
-from supdocnade.scene.persistence import check_target, load_scene
+from supdocnade.scene.persistence import SCENE, check_target, load_scene
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.sharing import (
     describe_contents,
@@ -37,7 +38,8 @@ def report(options: Report) -> None:
     """Write an HTML report of a model."""
     path = options.model / REPORT if options.output is None else options.output
     fitted, params = load_scene(options.model)
-    title = f"Report of {Path(os.path.abspath(options.model)).name}"
+    made = date.fromtimestamp((options.model / SCENE).stat().st_mtime)
+    title = f"Report of {Path(os.path.abspath(options.model)).name}, made {made}"
     write_report(fitted, path, title=title, random_state=params["random_state"])
     if options.json:
         print_json({"report": os.fspath(path)})
@@ -91,9 +93,9 @@ def format_info(fitted: FittedScene, seed: int | None, *, all_rows: bool = True)
     """Return tables of the data, the classes, the tags and, if all, the settings of a model."""
     data, settings = fitted.data, fitted.settings.used()
     rows = [
-        ["photographs", f"{data['n_images']}"],
-        ["  without a class", f"{data['n_unlabelled']}"],
-        ["  with known tags", f"{data['n_tagged']}"],
+        ["photographs", f"{data['n_images']:,}"],
+        ["  without a class", f"{data['n_unlabelled']:,}"],
+        ["  with known tags", f"{data['n_tagged']:,}"],
         ["classes", f"{len(fitted.classes)}"],
         ["tags", f"{len(fitted.tag_names)}"],
         ["features", settings["features"]],
@@ -108,12 +110,13 @@ def format_info(fitted: FittedScene, seed: int | None, *, all_rows: bool = True)
     ]
     parts = [format_table(rows), format_held_out(fitted)]
     if fitted.classes:
-        counts = [[clean_name(name), f"{data['images_of_class'][name]}"] for name in fitted.classes]
+        numbers = data["images_of_class"]
+        counts = [[clean_name(name), f"{numbers[name]:,}"] for name in fitted.classes]
         parts.append(format_table([["class", "photographs"], *counts]))
     if fitted.tag_names:
         thresholds = fitted.precise_thresholds
         tags = [
-            [clean_name(tag), f"{count}", format_percent(thresholds[tag])]
+            [clean_name(tag), f"{count:,}", format_percent(thresholds[tag])]
             for tag, count in _tag_counts(fitted).items()
         ]
         parts.append(format_table([["tag", "photographs", "XMP from"], *tags]))

@@ -16,6 +16,7 @@ from supdocnade.scene.inspection import (
     describe_class_conflicts,
     describe_rare_tags,
     describe_similar_names,
+    describe_single_class,
     describe_small_classes,
     find_class_conflicts,
     inspect_photographs,
@@ -103,10 +104,10 @@ def format_check(found: dict[str, Any]) -> list[str]:
     n_images = format_count(found["n_images"], "photograph")
     classes = format_count(len(found["classes"]), "class")
     tags = format_count(len(found["tags"]), "tag")
-    lines = [f"{n_images} in {classes}; {tags} on {found['n_tagged']} of them"]
-    rows = [[clean_name(label), str(count)] for label, count in found["classes"].items()]
+    lines = [f"{n_images} in {classes}; {tags} on {found['n_tagged']:,} of them"]
+    rows = [[clean_name(label), f"{count:,}"] for label, count in found["classes"].items()]
     if found["n_unlabelled"]:
-        rows.append(["without a class", str(found["n_unlabelled"])])
+        rows.append(["without a class", f"{found['n_unlabelled']:,}"])
     lines += [f"  {line}" for line in format_table(rows).splitlines()]
     below, n_groups = f"{found['folder']}/", len(found["near_duplicates"])
     n_doubtful = len(found["doubtful"])
@@ -121,6 +122,7 @@ def format_check(found: dict[str, Any]) -> list[str]:
         f"{format_count(n_more, 'other line')} of the metadata cannot be read."
         if n_more > 0
         else "",
+        describe_single_class(found["classes"]),
         describe_small_classes(found["classes"], MAX_NAMED),
         describe_similar_names(found["classes"], "classes", MAX_NAMED),
         describe_rare_tags(found["tags"], found["min_tag_count"], MAX_NAMED),

@@ -19,6 +19,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from supdocnade.text import clean_name
@@ -58,6 +59,10 @@ def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 SECONDS_BETWEEN_LINES = 60
 """Seconds between lines of progress where there is no terminal."""
+
+
+MIN_BAR_COLUMNS = 72
+"""In a narrower terminal the counts and times take the place of the bar."""
 
 
 class ProgressBars:
@@ -140,11 +145,13 @@ class _TimeColumn(TimeRemainingColumn):
 
 
 def _create_bars() -> Progress:
+    console = Console(stderr=True)
+    is_wide = console.width >= MIN_BAR_COLUMNS
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
+        TextColumn("{task.description}", table_column=Column(no_wrap=is_wide)),
+        *([BarColumn()] if is_wide else []),
         MofNCompleteColumn(),
         _TimeColumn(elapsed_when_finished=True),
-        console=Console(stderr=True),
+        console=console,
         redirect_stdout=False,  # Results must stay on stdout.
     )

@@ -82,8 +82,28 @@ class CommandWithHeadings(TyperCommand):
         for heading, names in {"Arguments": arguments, **HEADINGS}.items():
             found = [parameters[name] for name in names.split() if name in parameters]
             if found:
+                records = filter(None, (each.get_help_record(ctx) for each in found))
                 with formatter.section(heading):
-                    formatter.write_dl([each.get_help_record(ctx) for each in found])
+                    formatter.write_dl([(_name_type(name), text) for name, text in records])
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the line of usage, arguments without braces."""
+        return [
+            each.replace("{", "").replace("}", "") for each in super().collect_usage_pieces(ctx)
+        ]
+
+
+_TYPE = re.compile(r" <(path|str|list\[str\])>")
+
+
+def _name_type(name: str) -> str:
+    """Return an option with its type as people call it, or an argument, which needs none.
+
+    >>> _name_type("--record <path>"), _name_type("MODEL <path>")
+    ('--record PATH', 'MODEL')
+    """
+    kind = " PATH" if "<path>" in name else " TEXT"
+    return _TYPE.sub(kind if name.startswith("-") else "", name)
 
 
 def run_command(options: Command) -> None:

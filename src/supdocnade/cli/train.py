@@ -38,7 +38,11 @@ from supdocnade.images.network_library import find_network, list_networks
 from supdocnade.images.source import absolute_address
 from supdocnade.scene.corrections import correct_records, read_corrections
 from supdocnade.scene.dataset import from_records
-from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
+from supdocnade.scene.inspection import (
+    describe_similar_names,
+    describe_single_class,
+    describe_small_classes,
+)
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.persistence import check_target
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
@@ -266,14 +270,10 @@ def describe_records(records: Sequence[ImageRecord], *, extends: bool = False) -
     If they are added to a model, few photographs of a class are not unusual.
     """
     labels = from_records(records).count_classes()
-    one_class = len(labels) == 1 and not extends
     notes = (
-        "all labelled photographs are of one class: every photograph will be called "
-        f"{min(labels)}; add photographs of other classes."
-        if one_class
-        else None,
+        None if extends else describe_single_class(labels),
         None if extends else describe_small_classes(labels),
-        describe_similar_names(labels, "classes"),  # Those of tags, in `check`, are often wrong.
+        describe_similar_names(labels, "classes"),  # Those of tags are in `check`.
     )
     return [note for note in notes if note]
 

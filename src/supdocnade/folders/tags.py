@@ -4,7 +4,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -135,20 +135,27 @@ MIN_COMPARED = 5
 """Shorter names are not compared: too many of them differ in one letter."""
 
 
-def find_similar_names(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return pairs of names that may be misspellings of each other.
+MAX_MISSPELT = 2
+"""Photographs of a misspelling with a wrong letter: of grass and glass there are more."""
+
+
+def find_similar_names(counts: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Return pairs of names that may be misspellings of each other, the more frequent one first.
 
     They are equal after normalisation, or after it differ by one letter: missing, additional,
-    wrong, or exchanged with the next.
+    wrong, or exchanged with the next. Names shorter than `MIN_COMPARED` are not compared, since
+    many of them differ by one letter.
 
-    Names shorter than `MIN_COMPARED` are not compared, since many of them differ by one letter.
+    Parameters
+    ----------
+    counts : number of photographs of each name.
 
-    >>> find_similar_names(["building", "buiding", "sky", "ski", "tree"])
+    >>> find_similar_names({"building": 9, "buiding": 4, "sky": 3, "ski": 2, "wilding": 1})
     [('building', 'buiding')]
     """
     # Names that differ so have a string in common among themselves and themselves less one letter.
     sharing: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
+    for name in sorted(counts, key=lambda name: (-counts[name], name)):
         plain = normalize_tag(name)
         if len(plain) >= MIN_COMPARED:
             for part in {plain, *(plain[:i] + plain[i + 1 :] for i in range(len(plain)))}:
@@ -156,7 +163,13 @@ def find_similar_names(names: Iterable[str]) -> list[tuple[str, str]]:
         else:
             sharing.setdefault(plain, []).append(name)
     pairs = (pair for together in sharing.values() for pair in combinations(together, 2))
-    return list(dict.fromkeys(pairs))
+    return [pair for pair in dict.fromkeys(pairs) if not _are_words(*pair, counts[pair[1]])]
+
+
+def _are_words(one: str, other: str, count: int) -> bool:
+    """Return whether the rarer of two similar names is too frequent to have a wrong letter."""
+    plain, rarer = normalize_tag(one), normalize_tag(other)
+    return count > MAX_MISSPELT and len(plain) == len(rarer) and sorted(plain) != sorted(rarer)
 
 
 def _clean_spelling(tag: str) -> str:

@@ -247,6 +247,19 @@ def describe_rare_tags(counts: Mapping[str, int], min_count: int, limit: int = L
     )
 
 
+def describe_single_class(counts: Mapping[str, int]) -> str:
+    """Return a sentence about the class that all labelled photographs have, "" if there are more.
+
+    `counts` are the numbers of photographs of each class.
+    """
+    if len(counts) != 1:
+        return ""
+    return (
+        "all labelled photographs are of one class: every photograph will be called "
+        f"{min(counts)}; add photographs of other classes."
+    )
+
+
 def describe_similar_names(counts: Mapping[str, int], kind: str, limit: int = LIMIT) -> str:
     """Return a sentence about names that may be misspelt, "" if there are none.
 
@@ -256,7 +269,7 @@ def describe_similar_names(counts: Mapping[str, int], kind: str, limit: int = LI
     kind : "classes" or "tags".
     limit : maximum number of pairs to name.
     """
-    similar = find_similar_names(sorted(counts, key=lambda name: (-counts[name], name)))
+    similar = find_similar_names(counts)
     pairs = [f"{one} ({counts[one]}) and {other} ({counts[other]})" for one, other in similar]
     return f"{kind} that look alike: {list_some(pairs, limit)}." if pairs else ""
 

@@ -32,6 +32,18 @@ def test_bars_are_drawn_only_on_terminals(monkeypatch, stream, quiet, visible):
     assert (" took " in err.getvalue()) is visible
 
 
+def test_a_narrow_terminal_shows_counts_and_times_without_a_bar(monkeypatch):
+    err = Terminal()
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setenv("COLUMNS", "40")
+    with ProgressBars() as progress:
+        progress("reading photographs", 400, 400)
+    assert "400/400" in err.getvalue()
+    assert "took " in err.getvalue()
+    assert "…" not in err.getvalue()
+    assert "━" not in err.getvalue()
+
+
 @pytest.mark.parametrize("over", [False, True])
 def test_a_bar_of_unknown_length(monkeypatch, over):
     err = Terminal()

@@ -106,4 +106,11 @@ def test_invalid_tags_are_errors():
     ],
 )
 def test_names_that_differ_by_a_letter_are_similar(one, other, similar):
-    assert find_similar_names([one, other, "something else", one]) == [(one, other)] * similar
+    counts = {one: 9, other: 2, "something else": 9}
+    assert find_similar_names(counts) == [(one, other)] * similar
+
+
+def test_two_frequent_words_are_not_misspelt():
+    words = ("grass", "glass", "mountain", "fountain", "plane", "plain", "beach", "bench")
+    assert find_similar_names(dict.fromkeys(words, 3)) == []
+    assert find_similar_names({"forest": 50, "foerst": 20}) == [("forest", "foerst")]
