@@ -9,7 +9,6 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -45,112 +44,70 @@ def use_backend(name: str) -> Iterator[None]:
         _requested.reset(token)
 
 
+_FLOAT32 = (torch.float32,)
+_SERVED: dict[str, tuple[tuple[str, ...], tuple[torch.dtype, ...]]] = {
+    "cpu": (("cpu",), _FLOAT32),
+    "cuda": (("cuda",), _FLOAT32),
+    "vectorized": (("cpu", "cuda"), (torch.float32, torch.float64)),
+    "reference": (("cpu",), (torch.float64,)),
+}
+"""Devices and types of the parameters that every backend serves."""
+
+_AUTOMATIC = ("cpu", "cuda", "vectorized")
+"""Backends that are tried, fastest first."""
+
+_FUSED = {"cpu": "numba", "cuda": "triton"}
+"""Packages of the backends whose kernels compute the activation, which cannot be a function."""
+
+_MODULES = {
+    "tree_nll": {"cpu": "likelihood.cpu.tree_walk", "cuda": "cuda.tree_bands"},
+    "softmax_nll": {"cpu": "likelihood.cpu.softmax", "cuda": "cuda.softmax"},
+}
+"""Modules of the operations in `supdocnade`; others are `likelihood.<backend>`."""
+
 TENSOR_CORES = (8, 0)
 """Compute capability from which GPUs multiply tf32 and bf16, as the kernels do."""
 
 
-@dataclass(frozen=True)
-class Backend:
-    """One implementation of an operation, and the parameters that it serves."""
-
-    name: str
-    module: str
-    devices: tuple[str, ...]
-    dtypes: tuple[torch.dtype, ...]
-    requires: str | None = None
-    """Package that must be installed."""
-    capability: tuple[int, int] | None = None
-    """Lowest compute capability of the GPU."""
-    fused: bool = False
-    """True if its kernels compute the activation, so that it must be one of `ACTIVATIONS`."""
-
-    def objection(self, device: str, dtype: torch.dtype, activation: Activation) -> str | None:
-        """Return why this backend cannot serve such a call, or None if it can."""
-        if self.fused and callable(activation):
-            return f"its activation is {', '.join(ACTIVATIONS)}, this one is a function"
-        if device not in self.devices:
-            return f"it runs on {' or '.join(self.devices)}, the parameters are on {device}"
-        if dtype not in self.dtypes:
-            listed = " or ".join(str(each).removeprefix("torch.") for each in self.dtypes)
-            return f"it takes {listed} parameters, these are {str(dtype).removeprefix('torch.')}"
-        if self.requires is not None and importlib.util.find_spec(self.requires) is None:
-            return f"it needs the package {self.requires}, which is not installed"
-        if self.capability is not None and torch.cuda.get_device_capability() < self.capability:
-            lowest = ".".join(map(str, self.capability))
-            return f"it needs a GPU of compute capability {lowest} or above"
-        return None
+def _objection(backend: str, device: str, dtype: torch.dtype, activation: Activation) -> str | None:
+    """Return why a backend cannot serve such a call, or None if it can."""
+    (devices, dtypes), package = _SERVED[backend], _FUSED.get(backend)
+    if package is not None and callable(activation):
+        return f"its activation is {', '.join(ACTIVATIONS)}, this one is a function"
+    if device not in devices:
+        return f"it runs on {' or '.join(devices)}, the parameters are on {device}"
+    if dtype not in dtypes:
+        listed = " or ".join(str(each).removeprefix("torch.") for each in dtypes)
+        return f"it takes {listed} parameters, these are {str(dtype).removeprefix('torch.')}"
+    if package is not None and importlib.util.find_spec(package) is None:
+        return f"it needs the package {package}, which is not installed"
+    if backend == "cuda" and torch.cuda.get_device_capability() < TENSOR_CORES:
+        lowest = ".".join(map(str, TENSOR_CORES))
+        return f"it needs a GPU of compute capability {lowest} or above"
+    return None
 
 
-def _backends(cpu_module: str, cuda_module: str) -> tuple[Backend, ...]:
-    """Return the plain torch backend and the two fused ones, which live in the given modules."""
-    here, float32 = "supdocnade.likelihood", (torch.float32,)
-    floats = (torch.float32, torch.float64)
-    return (
-        Backend("vectorized", f"{here}.vectorized", ("cpu", "cuda"), floats),
-        Backend("cpu", f"{here}.cpu.{cpu_module}", ("cpu",), float32, "numba", fused=True),
-        Backend(
-            "cuda",
-            f"supdocnade.cuda.{cuda_module}",
-            ("cuda",),
-            float32,
-            "triton",
-            TENSOR_CORES,
-            fused=True,
-        ),
+def choose_backend(
+    device: torch.device, dtype: torch.dtype, activation: Activation = "relu"
+) -> str:
+    """Return the name of the backend that serves a call with such parameters."""
+    request = _requested.get()
+    names = _AUTOMATIC if request == "auto" else (request,)
+    objections = {name: _objection(name, device.type, dtype, activation) for name in names}
+    for name, objection in objections.items():
+        if objection is None:
+            return name
+    reasons = "; ".join(f"{name!r}: {objection}" for name, objection in objections.items())
+    raise BackendUnavailable(f"no backend can compute the likelihood ({reasons}).")
+
+
+def load(operation: str, backend: str) -> Callable[..., DocumentTerms]:
+    """Return the function of a backend, importing its module on first use."""
+    module = _MODULES[operation].get(backend, f"likelihood.{backend}")
+    function: Callable[..., DocumentTerms] = getattr(
+        importlib.import_module(f"supdocnade.{module}"), operation
     )
-
-
-_REFERENCE = Backend("reference", "supdocnade.likelihood.reference", ("cpu",), (torch.float64,))
-
-
-class Operation:
-    """An operation with several backends.
-
-    Parameters
-    ----------
-    name : name of the function that every backend module defines.
-    """
-
-    automatic = ("cpu", "cuda", "vectorized")
-    """Names of the backends that are tried, fastest first."""
-
-    def __init__(self, name: str, backends: tuple[Backend, ...]):
-        self.name = name
-        self.backends = {backend.name: backend for backend in backends}
-
-    def choose(
-        self, device: torch.device, dtype: torch.dtype, activation: Activation = "relu"
-    ) -> str:
-        """Return the name of the backend that serves a call."""
-        request = _requested.get()
-        if request == "auto":
-            return self._choose_automatically(device.type, dtype, activation)
-        objection = self.backends[request].objection(device.type, dtype, activation)
-        if objection is not None:
-            raise BackendUnavailable(f"backend {request!r} cannot serve {self.name}: {objection}.")
-        return request
-
-    def load(self, name: str) -> Callable[..., Any]:
-        """Return the function of a backend, importing its module on first use."""
-        function: Callable[..., Any] = getattr(
-            importlib.import_module(self.backends[name].module), self.name
-        )
-        return function
-
-    def _choose_automatically(self, device: str, dtype: torch.dtype, activation: Activation) -> str:
-        objections = {
-            name: self.backends[name].objection(device, dtype, activation)
-            for name in self.automatic
-        }
-        for name, objection in objections.items():
-            if objection is None:
-                return name
-        reasons = "; ".join(f"{name!r}: {objection}" for name, objection in objections.items())
-        raise BackendUnavailable(f"no backend can serve {self.name} ({reasons}).")
-
-
-TREE_NLL = Operation("tree_nll", (_REFERENCE, *_backends("tree_walk", "tree_bands")))
-SOFTMAX_NLL = Operation("softmax_nll", (_REFERENCE, *_backends("softmax", "softmax")))
+    return function
 
 
 _OWN_TRAINERS = {"cuda": ("supdocnade.cuda.graph_updates", "GraphTrainer")}
@@ -171,9 +128,8 @@ MIN_GPU_WORK = 2e9
 
 def choose_device(
     request: str,
-    operation: Operation | None = None,
-    activation: Activation = "relu",
     work: float = 0.0,
+    activation: Activation = "relu",
 ) -> torch.device:
     """Return the device of a training.
 
@@ -181,8 +137,7 @@ def choose_device(
     ----------
     request : "cpu"; "cuda", which raises `BackendUnavailable` if there is no GPU; or "auto", which
         takes a GPU only if its kernels serve the training and there is enough work for it.
-    operation : likelihood that is trained; None for an output layer of one's own.
-    work : words × topics × epochs.
+    work : words × topics × epochs; 0 for an output layer of one's own.
     """
     check_choice("device", request, DEVICES)
     cpu, gpu, has_gpu = torch.device("cpu"), torch.device("cuda"), torch.cuda.is_available()
@@ -192,9 +147,9 @@ def choose_device(
             "'auto' takes the CPU here."
         )
     if request == "auto":
-        if operation is None or callable(activation) or work < MIN_GPU_WORK or not has_gpu:
+        if callable(activation) or work < MIN_GPU_WORK or not has_gpu:
             return cpu
-        request = operation.choose(gpu, torch.float32)
+        request = choose_backend(gpu, torch.float32)
     return torch.device("cuda", torch.cuda.current_device()) if request == "cuda" else cpu
 
 
@@ -225,9 +180,8 @@ def tree_nll(
     weights = parameters.word_embedding_KH
     check_shape("word_embedding", weights.shape[:1], (tree.n_words,))
     check_call(batch, parameters, tree.n_nodes, activation)
-    name = TREE_NLL.choose(weights.device, weights.dtype, activation)
-    terms: DocumentTerms = TREE_NLL.load(name)(batch, parameters, tree, activation)
-    return terms
+    name = choose_backend(weights.device, weights.dtype, activation)
+    return load("tree_nll", name)(batch, parameters, tree, activation)
 
 
 def softmax_nll(
@@ -254,6 +208,5 @@ def softmax_nll(
     """
     weights = parameters.word_embedding_KH
     check_call(batch, parameters, len(weights), activation)
-    name = SOFTMAX_NLL.choose(weights.device, weights.dtype, activation)
-    terms: DocumentTerms = SOFTMAX_NLL.load(name)(batch, parameters, activation)
-    return terms
+    name = choose_backend(weights.device, weights.dtype, activation)
+    return load("softmax_nll", name)(batch, parameters, activation)

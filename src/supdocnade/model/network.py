@@ -29,6 +29,7 @@ from supdocnade.likelihood.contract import (
     Parameters,
     activate,
 )
+from supdocnade.likelihood.operations import choose_backend
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.outputs import SoftmaxOutput, TreeOutput, WordOutput
@@ -87,10 +88,10 @@ class DocNADENetwork(nn.Module):
     @property
     def backend(self) -> str:
         """Backend of the likelihood on the current device of the network."""
-        weights, operation = self.word_embedding, self.output.operation
-        if operation is None:
+        weights = self.word_embedding
+        if not self.output.has_backends:
             return "vectorized"
-        return operation.choose(weights.device, weights.dtype, self.config.activation)
+        return choose_backend(weights.device, weights.dtype, self.config.activation)
 
     @property
     def weights(self) -> Parameters:

@@ -10,9 +10,7 @@ from torch import Tensor
 from supdocnade.checks import check_shape
 from supdocnade.likelihood import Activation, vectorized
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
-from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
-from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
-from supdocnade.likelihood.operations import Operation, softmax_nll, tree_nll
+from supdocnade.likelihood.operations import softmax_nll, tree_nll
 from supdocnade.tree import WordTree
 
 
@@ -28,8 +26,8 @@ class WordOutput:
     n_words : K, the size of the joint vocabulary.
     """
 
-    operation: Operation | None = None
-    """Likelihood operation behind `nll`, with its backends; None if `nll` is plain torch."""
+    has_backends = False
+    """Whether all backends of the likelihood compute `nll`, or plain torch alone."""
 
     def __init__(self, n_words: int):
         self.n_words = n_words
@@ -76,7 +74,7 @@ class WordOutput:
 class TreeOutput(WordOutput):
     """Tree output: p(word) is the product of the decisions on its path (equations 3 and 4)."""
 
-    operation = tree_nll_operation
+    has_backends = True
 
     def __init__(self, tree: WordTree):
         super().__init__(tree.n_words)
@@ -96,5 +94,5 @@ class TreeOutput(WordOutput):
 class SoftmaxOutput(WordOutput):
     """Softmax output: p(word) is a softmax over all words (equation 2)."""
 
-    operation = softmax_nll_operation
+    has_backends = True
     nll = staticmethod(softmax_nll)

@@ -77,9 +77,10 @@ def train_network(
         if isinstance(class_weight, str):
             class_weight = part.balanced_class_weight()
         network = new_network(part, config, training)
-        work = int(part.length_B.sum()) * config.n_topics * training.max_epochs
-        operation = network.output.operation
-        network.to(choose_device(run.device, operation, config.activation, work))
+        work = 0
+        if network.output.has_backends:
+            work = int(part.length_B.sum()) * config.n_topics * training.max_epochs
+        network.to(choose_device(run.device, work, config.activation))
         trainer = make_trainer(
             network,
             training,

@@ -139,7 +139,7 @@ def test_the_kernels_of_a_gpu_update_as_the_cpu_does(monkeypatch, optimizer):
         )  # fmt: skip
         with monkeypatch.context() as patch:
             if interpreted:
-                patch.setattr(operations.TREE_NLL, "load", lambda name: tree_bands.tree_nll)
+                patch.setattr(operations, "load", lambda *names: tree_bands.tree_nll)
             trainer = (GraphTrainer if interpreted else Trainer)(network, config)
             documents = DeviceCorpus(corpus, torch.device("cpu"))
             updates = GraphUpdates(network, config, documents, trainer.optimizer, None)

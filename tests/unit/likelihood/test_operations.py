@@ -1,3 +1,4 @@
+import importlib.util
 import itertools
 
 import pytest
@@ -5,11 +6,10 @@ import torch
 from tests.likelihood_problems import make_problem
 
 from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.likelihood import operations
 from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import (
-    TREE_NLL,
-    Backend,
-    Operation,
+    choose_backend,
     choose_device,
     use_backend,
 )
@@ -54,8 +54,8 @@ def test_probabilities_of_all_documents_of_one_length_sum_to_one(output, activat
 @pytest.mark.parametrize(
     ("backend", "dtype", "message"),
     [
-        ("cpu", torch.float64, "'cpu' cannot serve tree_nll: it takes float32 .* are float64"),
-        ("reference", torch.float32, "'reference' cannot serve tree_nll: it takes float64"),
+        ("cpu", torch.float64, "'cpu': it takes float32 .* are float64"),
+        ("reference", torch.float32, "'reference': it takes float64"),
     ],
 )
 def test_a_backend_requested_by_name_serves_or_raises(backend, dtype, message):
@@ -70,22 +70,14 @@ def test_an_unknown_backend_is_refused():
         make_problem([3], 4, 2).run("relu", "gpu")
 
 
-def operation(*names: str, requires: str | None = None) -> Operation:
-    backends = [Backend(name, "nowhere", ("cpu",), (torch.float32,), requires) for name in names]
-    made = Operation("op", tuple(backends))
-    made.automatic = names
-    return made
-
-
-def test_a_missing_package_is_named():
-    op = operation("cpu", requires="no_such_package")
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with (
         use_backend("cpu"),
-        pytest.raises(BackendUnavailable, match="needs the package no_such_package"),
+        pytest.raises(BackendUnavailable, match="needs the package numba, which is not installed"),
     ):
-        op.choose(torch.device("cpu"), torch.float32)
-    with pytest.raises(BackendUnavailable, match="no backend can serve op"):
-        op.choose(torch.device("cpu"), torch.float32)
+        choose_backend(torch.device("cpu"), torch.float32)
+    assert choose_backend(torch.device("cpu"), torch.float32) == "vectorized"
 
 
 def test_the_automatic_choice_falls_to_the_next_that_fits():
@@ -99,16 +91,16 @@ def test_the_automatic_choice_falls_to_the_next_that_fits():
 
 def test_functions_as_activations_are_served_by_plain_torch():
     cpu = torch.device("cpu")
-    assert TREE_NLL.choose(cpu, torch.float32, torch.sin) == "vectorized"
+    assert choose_backend(cpu, torch.float32, torch.sin) == "vectorized"
     with use_backend("vectorized"):
-        assert TREE_NLL.choose(cpu, torch.float32, torch.sin) == "vectorized"
+        assert choose_backend(cpu, torch.float32, torch.sin) == "vectorized"
     with use_backend("reference"):
-        assert TREE_NLL.choose(cpu, torch.float64, torch.sin) == "reference"
+        assert choose_backend(cpu, torch.float64, torch.sin) == "reference"
     with (
         use_backend("cpu"),
         pytest.raises(BackendUnavailable, match="its activation is relu, tanh, sigmoid"),
     ):
-        TREE_NLL.choose(cpu, torch.float32, torch.sin)
+        choose_backend(cpu, torch.float32, torch.sin)
 
 
 def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
@@ -121,10 +113,10 @@ def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
 def test_a_gpu_is_chosen_unless_the_cpu_is_requested(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    monkeypatch.setattr(TREE_NLL, "choose", lambda device, dtype: device.type)
+    monkeypatch.setattr(operations, "choose_backend", lambda device, dtype: device.type)
     assert choose_device("cuda") == torch.device("cuda", 1)
-    assert choose_device("auto", TREE_NLL, work=1e10) == torch.device("cuda", 1)
-    for others in ((TREE_NLL, "relu", 1e8), (None, "relu", 1e10), (TREE_NLL, torch.sin, 1e10)):
+    assert choose_device("auto", 1e10) == torch.device("cuda", 1)
+    for others in ((1e8,), (1e10, torch.sin)):
         assert choose_device("auto", *others) == choose_device("cpu") == torch.device("cpu")
 
 
