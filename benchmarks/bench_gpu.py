@@ -105,7 +105,7 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     """
     from supdocnade.cuda.prefix import find_pieces, row_stride
     from supdocnade.cuda.rows import SLOTS, SortedTokens, add_tiles, sum_rows
-    from supdocnade.cuda.tree_bands import WALK_CONFIGS, tree_layer
+    from supdocnade.cuda.tree_bands import WALK_OPTIONS, tree_layer
 
     layer = tree_layer(case.tree, case.ids_BD.device)
     shape, batch = case.shape, case.batch
@@ -120,7 +120,7 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     )
     atomic = replay_seconds(lambda: out.index_add_(0, places, rows))
 
-    tile, n_bands = WALK_CONFIGS[HEADLINE].tile, layer.bands.n_bands
+    tile, n_bands = WALK_OPTIONS[HEADLINE]["TILE"], layer.bands.n_bands
     width = row_stride(shape.topics + 1)
     tile_prefix, _ = find_pieces(tokens.first_row_P1, shape.words, tile)
     rows = torch.empty(len(tile_prefix) * n_bands * SLOTS, width, device="cuda").normal_()

@@ -1,8 +1,8 @@
 """The fused GPU evaluation that both output layers share, and its autograd function.
 
-Forward: prefix sums give the hidden units, tokens are sorted by word, and the output layer
-processes tiles of them and overwrites the hidden units with the gradients of the activations.
-Backward: suffix sums over these gradients, and sums of the suffixes by word. Independent steps run
+Prefix sums give the hidden units, tokens are sorted by word, and the output layer
+processes tiles of them and overwrites the hidden units with the gradients of the activations. Then
+come suffix sums over these gradients, and sums of the suffixes by word. Independent steps run
 concurrently on two streams.
 
 The host does not wait for the GPU: sizes that only the GPU knows have upper bounds here, and
@@ -133,47 +133,36 @@ class OutputLayer(Protocol):
 
     def run(
         self, inputs: LayerInputs, prepared: tuple[Tensor, ...], hidden_NS: Tensor
-    ) -> tuple[Tensor, Tensor, FinishNodes | None]:
+    ) -> tuple[Tensor, FinishNodes | None]:
         """Compute the costs of all tokens and, if wanted, the gradients up to the activations.
 
         Parameters
         ----------
         prepared : result of `prepare`.
-        hidden_NS : may be overwritten.
+        hidden_NS : the gradients of the activations are written here, if wanted.
 
         Returns
         -------
         nll_N : w_i · -log p(v_i | h_i).
-        gradient_NS : gradients of the activations, if wanted.
         finish : the rest of the gradients of V and b, if wanted.
         """
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class ForwardState:
-    """Results of a forward call that `backward` needs."""
-
-    chunks: Chunks
-    tokens: SortedTokens
-    gradient_NS: Tensor
-    """Gradients of the activations."""
-    after_CH: Tensor
-    total_BH: Tensor
-    """Sums of these gradients (`sum_gradients`)."""
-    finish_nodes: FinishNodes
-    precision: str
+FinishGradients = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor, Tensor, Tensor]]
+"""Function from the gradient of every likelihood, (1,), and of the summaries to those of all
+parameters. It overwrites what it needs, so it can be called once."""
 
 
-def forward(
+def evaluate(
     layer: OutputLayer,
     activation: str,
     batch: Batch,
     parameters: Parameters,
     *,
     want_gradients: bool,
-) -> tuple[DocumentTerms, ForwardState | None]:
-    """Return the terms of a batch and, if gradients are wanted, the input of `backward`."""
+) -> tuple[DocumentTerms, FinishGradients | None]:
+    """Return the terms of a batch and, if gradients are wanted, the function that finishes them."""
     precision = product_precision()
     batch = batch._replace(word_ids_N=batch.word_ids_N.int())
     n_tokens, device = batch.offsets_B1[-1:], batch.word_ids_N.device
@@ -189,49 +178,37 @@ def forward(
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     hidden_NS, summary_BH = hidden_units(chunks, parameters, activation, dtype)
     side.join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *prepared)
-    nll_N, gradient_NS, finish_nodes = layer.run(inputs, prepared, hidden_NS)
+    nll_N, finish_nodes = layer.run(inputs, prepared, hidden_NS)
     with side_stream(device) as side:
         terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
-    state = None
-    if finish_nodes is not None:
-        after_CH, total_BH = sum_gradients(chunks, gradient_NS, summary_BH.shape[1])
-        state = ForwardState(
-            chunks, tokens, gradient_NS, after_CH, total_BH, finish_nodes, precision
-        )
-    side.join(terms.nll_B)
-    return terms, state
-
-
-def backward(
-    layer: OutputLayer,
-    state: ForwardState,
-    parameters: Parameters,
-    scale: Tensor,
-    grad_summary_BH: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of all parameters; the tensors of `state` are overwritten.
-
-    Parameters
-    ----------
-    scale : (1,) the gradient of every document's likelihood.
-    """
+    if finish_nodes is None:
+        side.join(terms.nll_B)
+        return terms, None
     W_KH, c, _, _ = parameters
-    gradient_NS = state.gradient_NS
-    if grad_summary_BH is not None:
-        grad_summary_BH = grad_summary_BH.contiguous()
-    with side_stream(W_KH.device) as side:
-        grad_V, grad_b = state.finish_nodes(scale)
-        if c.ndim == 1:
-            grad_c = add_documents(state.total_BH, scale, grad_summary_BH)
-        else:
-            grad_c = state.total_BH * scale
-            if grad_summary_BH is not None:
-                grad_c += grad_summary_BH
-    write_suffixes(state.chunks, gradient_NS, state.after_CH, scale, grad_summary_BH)
-    grad_W = W_KH.new_empty(W_KH.shape)
-    sum_rows(state.tokens, gradient_NS, W_KH.shape[1], layer.word_of_key, grad_W, state.precision)
-    side.join(grad_V, grad_b, grad_c)
-    return grad_W, grad_c, grad_V, grad_b
+    gradient_NS = hidden_NS
+    after_CH, total_BH = sum_gradients(chunks, gradient_NS, W_KH.shape[1])
+    side.join(terms.nll_B)
+
+    def finish(
+        scale: Tensor, grad_summary_BH: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if grad_summary_BH is not None:
+            grad_summary_BH = grad_summary_BH.contiguous()
+        with side_stream(device) as side:
+            grad_V, grad_b = finish_nodes(scale)
+            if c.ndim == 1:
+                grad_c = add_documents(total_BH, scale, grad_summary_BH)
+            else:
+                grad_c = total_BH * scale
+                if grad_summary_BH is not None:
+                    grad_c += grad_summary_BH
+        write_suffixes(chunks, gradient_NS, after_CH, scale, grad_summary_BH)
+        grad_W = W_KH.new_empty(W_KH.shape)
+        sum_rows(tokens, gradient_NS, W_KH.shape[1], layer.word_of_key, grad_W, precision)
+        side.join(grad_V, grad_b, grad_c)
+        return grad_W, grad_c, grad_V, grad_b
+
+    return terms, finish
 
 
 class _FusedNLL(torch.autograd.Function):
@@ -244,7 +221,7 @@ class _FusedNLL(torch.autograd.Function):
         want_gradients: bool,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        terms, ctx.state = forward(
+        terms, ctx.finish = evaluate(
             layer, activation, batch, Parameters(*parameters), want_gradients=want_gradients
         )
         ctx.set_materialize_grads(False)
@@ -255,8 +232,7 @@ class _FusedNLL(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None) -> Any:
-        # The state is changed in place: a second backward computes its own.
-        state, ctx.state = ctx.state, None
+        finish, ctx.finish = ctx.finish, None
         parameters = Parameters(*ctx.saved_tensors)
         batch = ctx.batch
         if grad_nll_B is None:
@@ -265,15 +241,14 @@ class _FusedNLL(torch.autograd.Function):
         # for the GPU. Otherwise the batch is evaluated again with the gradients as loss weights.
         common = grad_nll_B.numel() == 0 or grad_nll_B.stride(0) == 0
         if not common:
-            state, batch = None, batch.scale_losses(grad_nll_B)
-        if state is None:
-            _, state = forward(ctx.layer, ctx.activation, batch, parameters, want_gradients=True)
-            assert state is not None
+            finish, batch = None, batch.scale_losses(grad_nll_B)
+        if finish is None:
+            _, finish = evaluate(ctx.layer, ctx.activation, batch, parameters, want_gradients=True)
+            assert finish is not None
         scale = grad_nll_B[:1]
         if not common or grad_nll_B.numel() == 0:
             scale = parameters.hidden_bias_H.new_ones(1)
-        gradients = backward(ctx.layer, state, parameters, scale, grad_summary_BH)
-        return None, None, None, None, *gradients
+        return None, None, None, None, *finish(scale, grad_summary_BH)
 
 
 def compute_terms(

@@ -36,7 +36,7 @@ class SoftmaxLayer:
 
     def run(
         self, inputs: LayerInputs, prepared: tuple[Tensor, ...], hidden_NS: Tensor
-    ) -> tuple[Tensor, Tensor, FinishNodes | None]:
+    ) -> tuple[Tensor, FinishNodes | None]:
         """See `OutputLayer`."""
         V_KH, b_K = inputs.parameters.node_weight_TH, inputs.parameters.node_bias_T
         (K, H), N = V_KH.shape, len(hidden_NS)
@@ -60,8 +60,8 @@ class SoftmaxLayer:
                 grad_b += delta_MK.sum(dim=0)
                 hidden_NS[rows, :H] = delta_MK @ V_KH * slope(inputs.activation, hidden_MH)
         if not inputs.want_gradients:
-            return nll_N, hidden_NS, None
-        return nll_N, hidden_NS, lambda scale: (grad_V.mul_(scale), grad_b.mul_(scale))
+            return nll_N, None
+        return nll_N, lambda scale: (grad_V.mul_(scale), grad_b.mul_(scale))
 
 
 def softmax_nll(batch: Batch, parameters: Parameters, activation: str) -> DocumentTerms:

@@ -12,7 +12,7 @@ without a node.
 """
 
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -100,24 +100,17 @@ class Bands:
         return table
 
 
-class WalkConfig(NamedTuple):
-    """Block sizes and resources of a program of `walk_prefixes`."""
+WALK_COLUMNS = 32
+"""Columns per step of `walk_prefixes`."""
 
-    tile: int
-    columns: int
-    warps: int
-    stages: int
-    registers: int | None
-    """Registers per thread; None lets the compiler choose."""
-
-
-WALK_CONFIGS = {
-    "bf16": WalkConfig(128, 32, 8, 3, 128),
-    "tf32": WalkConfig(64, 32, 4, 1, None),
-    "tf32x3": WalkConfig(64, 32, 4, 1, None),
+WALK_OPTIONS: dict[str, dict[str, Any]] = {
+    "bf16": {"TILE": 128, "num_warps": 8, "num_stages": 3, "maxnreg": 128},
+    "tf32": {"TILE": 64, "num_warps": 4, "num_stages": 1, "maxnreg": None},
+    "tf32x3": {"TILE": 64, "num_warps": 4, "num_stages": 1, "maxnreg": None},
 }
-"""Tuned on an H200. Operands of four bytes cannot be transposed on their way to the tensor cores,
-so prefetching them would load them number by number: one stage."""
+"""Tokens and resources of a program of `walk_prefixes`, tuned on an H200. Operands of four bytes
+cannot be transposed on their way to the tensor cores, so prefetching them would load them number by
+number: one stage."""
 
 DENSE = 32
 """Tokens per prefix below which tiles have several prefixes."""
@@ -160,8 +153,9 @@ class TreeLayer:
         V_TH, n_tokens = inputs.parameters.node_weight_TH, len(inputs.ids_N)
         if n_tokens < DENSE * self.n_prefixes:
             return ()
-        tile = WALK_CONFIGS[inputs.precision].tile
-        tiles = find_pieces(inputs.tokens.first_row_P1, n_tokens, tile)
+        tiles = find_pieces(
+            inputs.tokens.first_row_P1, n_tokens, WALK_OPTIONS[inputs.precision]["TILE"]
+        )
         # Rounded once here, not again for every tile.
         return *tiles, _round_to_bf16(V_TH) if inputs.precision == "bf16" else V_TH
 
@@ -170,7 +164,7 @@ class TreeLayer:
         inputs: LayerInputs,
         prepared: tuple[Tensor, ...],
         hidden_NS: Tensor,
-    ) -> tuple[Tensor, Tensor, FinishNodes | None]:
+    ) -> tuple[Tensor, FinishNodes | None]:
         """See `OutputLayer`."""
         V_TH, b_T = inputs.parameters.node_weight_TH, inputs.parameters.node_bias_T
         nll_N = b_T.new_empty(len(hidden_NS))
@@ -181,7 +175,7 @@ class TreeLayer:
             finish = self._walk_prefixes(inputs, prepared, hidden_NS, nll_N, gradients)
         else:
             finish = self._walk_tiles(inputs, hidden_NS, nll_N, gradients)
-        return nll_N, hidden_NS, finish
+        return nll_N, finish
 
     def _walk_prefixes(
         self,
@@ -192,7 +186,7 @@ class TreeLayer:
         gradients: tuple[Tensor, Tensor] | None,
     ) -> FinishNodes | None:
         """Walk where many tokens share a prefix: every tile has one prefix."""
-        tokens, config = inputs.tokens, WALK_CONFIGS[inputs.precision]
+        tokens = inputs.tokens
         tile_prefix, tile_start, weights = prepared
         options = self._options(inputs, hidden_NS)
         width = options["WIDTH"]
@@ -201,9 +195,9 @@ class TreeLayer:
             hidden_NS, tokens.order_N, tokens.keys_N, _loss_weights(inputs, nll_N), tile_prefix,
             tile_start, tokens.first_row_P1, weights, inputs.parameters.node_bias_T,
             self.nodes_of_prefix, nll_N, parts,
-            V_STRIDE=weights.shape[1], SLOTS=self.nodes_of_prefix.shape[1], TILE=config.tile,
-            BLOCK=block_columns(options["H"], config.columns),
-            num_warps=config.warps, num_stages=config.stages, maxnreg=config.registers, **options,
+            V_STRIDE=weights.shape[1], SLOTS=self.nodes_of_prefix.shape[1],
+            BLOCK=block_columns(options["H"], WALK_COLUMNS), **WALK_OPTIONS[inputs.precision],
+            **options,
         )  # fmt: skip
         if gradients is None:
             return None
@@ -211,7 +205,8 @@ class TreeLayer:
         def finish(scale: Tensor) -> tuple[Tensor, Tensor]:
             add_tiles(
                 parts, tokens, tile_prefix, self.node_of_slot, self.bands.first_prefix,
-                self.first_prefix, scale, *gradients, width=width, tile=config.tile,
+                self.first_prefix, scale, *gradients, width=width,
+                tile=WALK_OPTIONS[inputs.precision]["TILE"],
             )  # fmt: skip
             return gradients
 

@@ -34,8 +34,8 @@ def _small_tiles(monkeypatch):
 
     if not interpreted:
         return
-    for precision, config in tree_bands.WALK_CONFIGS.items():
-        monkeypatch.setitem(tree_bands.WALK_CONFIGS, precision, config._replace(tile=16))
+    for options in tree_bands.WALK_OPTIONS.values():
+        monkeypatch.setitem(options, "TILE", 16)
     monkeypatch.setattr(tree_bands, "MIXED_TILE", 16)
 
 
