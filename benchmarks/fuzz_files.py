@@ -116,24 +116,6 @@ def _use_topics(folder: Path) -> None:
     topics.perplexity(_counts(3, topics.n_features_in_))
 
 
-def _make_baselines(folder: Path) -> None:
-    from supdocnade.baselines import SLDA, ReplicatedSoftmax
-
-    X = _counts()
-    slda = SLDA(3, max_iter=2, random_state=0)
-    slda.fit(X, ["a", "b"] * 15, annotations=X[:, :3]).save(folder / "slda")
-    ReplicatedSoftmax(3, max_epochs=2, random_state=0).fit(X).save(folder / "softmax")
-
-
-def _use_baselines(folder: Path) -> None:
-    from supdocnade.baselines import SLDA, ReplicatedSoftmax
-
-    slda = SLDA.load(folder / "slda")
-    slda.predict(_counts(3, slda.n_features_in_))
-    softmax = ReplicatedSoftmax.load(folder / "softmax")
-    softmax.transform(_counts(3, softmax.n_features_in_))
-
-
 def _make_lines(folder: Path) -> None:
     from supdocnade.images.feature_network import NetworkDescription
     from supdocnade.scene.corrections import Correction
@@ -303,7 +285,6 @@ def _use_parts(folder: Path) -> None:
 
 KINDS = {
     "topics": Kind(_make_topics, _use_topics),
-    "baselines": Kind(_make_baselines, _use_baselines),
     "descriptions": Kind(_make_lines, _use_lines, weight=0.3),
     "texts": Kind(_make_texts, _use_texts),
     "checkpoint": Kind(_use_checkpoint, _use_checkpoint),

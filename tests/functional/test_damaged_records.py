@@ -15,7 +15,6 @@ from tests.scene_model import small_model
 from tests.textures import stripes
 
 from supdocnade import BagOfVisualWords, Corpus, DocNADE, SupDocNADE
-from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
 from supdocnade.cli.about_model import info_to_dict
 from supdocnade.corpus.disk import FILE as CORPUS
 from supdocnade.corpus.disk import shard_path
@@ -56,10 +55,8 @@ def estimator(kind, labels=LABELS, **settings):
     """Return functions that write and read a model of counts."""
 
     def write(path):
-        others = {} if kind is ReplicatedSoftmax else ANNOTATIONS
-        if labels is not None:
-            others = {**others, "y": labels}
-        kind(2, random_state=0, **settings).fit(X, **others).save(path)
+        others = {} if labels is None else {"y": labels}
+        kind(2, random_state=0, **settings).fit(X, **ANNOTATIONS, **others).save(path)
 
     def read(path):
         model = kind.load(path)
@@ -171,9 +168,6 @@ FILES = {
     "scene with logistic tags": scene_model("sigmoid"),
     "docnade": estimator(DocNADE, None, max_epochs=1, output="softmax"),
     "supdocnade": estimator(SupDocNADE, max_epochs=1, class_weight={"sea": 2.0, "wood": 1.0}),
-    "slda": estimator(SLDA, max_iter=1),
-    "mmlda": estimator(MMLDA, max_iter=1),
-    "replicated softmax": estimator(ReplicatedSoftmax, None, max_epochs=1),
     "visual words": record(WORDS, VisualWords, sift_words),
     "network words": record(WORDS, VisualWords, network_words),
     "checkpoint": ("file", train, train),

@@ -6,7 +6,6 @@ dirichlet          documents, inference and updates of topics, in parallel
 dirichlet_model    the estimator of such a model: fit, predict, annotate
 supervised_lda     `SLDA`: the response is a softmax of topic frequencies; `MMLDA`: it is a margin
 replicated_softmax `ReplicatedSoftmax`: an undirected model without classes
-count_model        checks and storage of all models
 ================== ========================================================================
 """
 

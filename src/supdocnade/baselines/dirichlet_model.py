@@ -13,7 +13,6 @@ from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.baselines.count_model import CountModel, StoredCountModel
 from supdocnade.baselines.dirichlet import (
     Bags,
     Floats,
@@ -24,10 +23,11 @@ from supdocnade.baselines.dirichlet import (
     sum_counts,
 )
 from supdocnade.baselines.dirichlet_kernels import TAGS, WORDS
-from supdocnade.checks import check_count, setting
+from supdocnade.checks import check_count, check_settings, setting
 from supdocnade.corpus.documents import read_annotations
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
+    CountTransformer,
     classes_of,
     number_labels,
     read_annotation_names,
@@ -37,11 +37,10 @@ from supdocnade.estimators.inputs import (
     read_seed,
     require_labels,
 )
-from supdocnade.estimators.persistence import StoredClasses, read_classes
 from supdocnade.estimators.scoring import accuracy_of_known
+from supdocnade.estimators.settings import check_n_jobs
 from supdocnade.likelihood.cpu.row_products import affine
 from supdocnade.metrics import perplexity, top_ranked
-from supdocnade.schema import array, stored
 from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads, one_blas_thread
 
@@ -65,23 +64,8 @@ drift apart slowly at first, then faster."""
 INFERENCE_TRIALS, INFERENCE_TOLERANCE = 200, 1e-7
 
 
-@dataclass(kw_only=True)
-class _StoredModel(StoredCountModel):
-    """A fitted model with A annotations and C classes, after I iterations."""
-
-    classes_: StoredClasses = stored(axis="C")
-    annotation_names_: tuple[str, ...] | None = stored(axis="A")
-    annotation_components_: Floats = array("HA")
-    coef_: Floats = array("CH")
-    bounds_: Floats = array("I")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        read_classes(self.classes_)
-
-
 @dataclass(eq=False, repr=False)
-class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
+class DirichletModel(ClassifierMixin, CountTransformer):  # type: ignore[misc]
     """Topics of words and tags, with a response that depends on the topics of the words.
 
     Subclasses define the response. `dirichlet_kernels` has the model and its bound.
@@ -110,20 +94,10 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         kind="int or RandomState",
     )
 
-    _record = _StoredModel
     _response: ClassVar[int]
     """Code of the response."""
     _cost = 1.0
     """Factor of the loss of a margin."""
-
-    def _set_fitted(self, record: Any) -> None:
-        super()._set_fitted(record)
-        self.classes_ = read_classes(record.classes_)
-        names = record.annotation_names_
-        self.annotation_names_ = None if names is None else np.array(names, object)
-        self.n_annotations_ = record.annotation_components_.shape[1]
-        self.annotation_components_, self.coef_ = record.annotation_components_, record.coef_
-        self.bounds_, self.n_iter_ = record.bounds_, len(record.bounds_)
 
     @abstractmethod
     def _response_loss(self, bags: Bags, states: States, n_classes: int) -> Loss:
@@ -152,7 +126,8 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         sample_weight : (documents,) multiplies a document's part of the objective; a document of
             weight 2 counts as two documents.
         """
-        self._check_settings()
+        check_settings(self)
+        check_n_jobs(self.n_jobs)
         labels, known = read_labels(require_labels(self, y))
         classes = classes_of(labels, known)
         names = read_annotation_names(annotations, annotation_names)

@@ -13,13 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
-from supdocnade.baselines.count_model import CountModel, StoredCountModel
-from supdocnade.checks import check_count, document_settings, setting
+from supdocnade.checks import check_count, check_settings, document_settings, setting
 from supdocnade.errors import InvalidArgument, TrainingDiverged
-from supdocnade.estimators.inputs import read_counts, read_seed
+from supdocnade.estimators.inputs import CountTransformer, read_counts, read_seed
 from supdocnade.likelihood.cpu.row_products import bag_activations
 from supdocnade.metrics import perplexity
-from supdocnade.schema import array
 from supdocnade.seeding import named_generator
 from supdocnade.threads import one_blas_thread
 
@@ -32,15 +30,9 @@ ANNEALING_SEED = 0
 """Seed of annealed importance sampling, whatever the seed of training."""
 
 
-@dataclass(kw_only=True)
-class _StoredModel(StoredCountModel):
-    word_bias_: Floats = array("K")
-    topic_bias_: Floats = array("H")
-
-
 @document_settings
 @dataclass(eq=False, repr=False)
-class ReplicatedSoftmax(CountModel):
+class ReplicatedSoftmax(CountTransformer):
     """Binary topics whose weights add up to the logits of all words of a document.
 
     Learning follows the gradient of contrastive divergence by Adam, at a learning rate that falls
@@ -80,12 +72,6 @@ class ReplicatedSoftmax(CountModel):
         kind="int or RandomState",
     )
 
-    _record = _StoredModel
-
-    def _set_fitted(self, record: Any) -> None:
-        super()._set_fitted(record)
-        self.word_bias_, self.topic_bias_ = record.word_bias_, record.topic_bias_
-
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn topics of documents.
 
@@ -95,7 +81,7 @@ class ReplicatedSoftmax(CountModel):
             which is read into memory.
         y : ignored.
         """
-        self._check_settings()
+        check_settings(self)
         counts = read_counts(self, X, reset=True)
         seed = read_seed(self.random_state)
         frequency_K = np.asarray(counts.sum(axis=0)) + 0.5

@@ -7,15 +7,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from supdocnade.checks import check_seed
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import NO_LABEL, read_global_features
 from supdocnade.corpus.tokens import check_indices, check_total
 from supdocnade.errors import InvalidArgument
+
+
+class CountTransformer(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """A transformer of counts to topics, whose `components_` are (topics, words)."""
+
+    def _read_counts(self, X: Any) -> sparse.csr_array:
+        check_is_fitted(self, "components_")
+        return read_counts(self, X, reset=False)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = []  # Topics have one type, whatever that of X.
+        return tags
 
 
 def read_counts_or_corpus(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array | Corpus:

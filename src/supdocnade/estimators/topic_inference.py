@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.inputs import read_counts_or_corpus, read_fitted_features, read_seed
+from supdocnade.estimators.inputs import (
+    CountTransformer,
+    read_counts_or_corpus,
+    read_fitted_features,
+    read_seed,
+)
 from supdocnade.metrics import (
     npmi_coherence,
     over_orderings,
@@ -41,11 +45,7 @@ ORDERING_SEED = 0
 """Seed of the word orders in which likelihoods are measured, whatever the seed of training."""
 
 
-class TopicInference(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class TopicInference(CountTransformer):
     """Methods of a fitted topic model; none of them changes it."""
 
     n_jobs: int | None
@@ -194,10 +194,6 @@ class TopicInference(
         if self.annotation_names_ is not None:
             return [*words, *self.annotation_names_]
         return [*words, *(f"annotation{k}" for k in range(self.n_annotations_))]
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.network_.config.n_topics
 
     # Likelihoods.
 
@@ -411,12 +407,6 @@ class TopicInference(
     def _read_counts(self, X: Any) -> sparse.csr_array | Corpus:
         check_is_fitted(self, "network_")
         return read_counts_or_corpus(self, X, reset=False)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = []  # Topic features are always float32.
-        return tags
 
 
 def _blocks(counts: sparse.csr_array | Corpus) -> Iterator[sparse.csr_array]:

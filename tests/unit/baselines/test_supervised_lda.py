@@ -8,8 +8,7 @@ from supdocnade.baselines import MMLDA, SLDA
 from supdocnade.baselines.dirichlet import Bags, States, Topics, infer_topics
 from supdocnade.baselines.dirichlet_kernels import MARGIN, TEMPERATURE
 from supdocnade.corpus.documents import NO_LABEL
-from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.errors import InvalidArgument
 
 SCENES = scene_corpus(120, n_visual_words=40, mean_length=60)[0]
 X, LABELS, TAGS = sparse.csr_array(SCENES.counts), SCENES.labels, SCENES.tags
@@ -101,30 +100,6 @@ def test_unknown_classes_and_tags_are_left_out():
     assert model.score(X, some) == SLDA.score(model, X[1::2], LABELS[1::2])
 
 
-def test_saved_and_loaded(model, tmp_path):
-    model.save(tmp_path / "model")
-    loaded = SLDA.load(tmp_path / "model")
-    assert loaded.get_params() == model.get_params()
-    for method in ("predict", "predict_proba", "transform", "annotate", "log_prob_bound"):
-        np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
-    arrays, description = load_arrays(tmp_path / "model")
-    for change, message in (
-        ({"kind": "DocNADE"}, "holds a 'DocNADE', not a SLDA"),
-        ({"format": 9}, "has format 9"),
-        ({"feature_names_in_": ["sea"]}, "the length 1 of feature_names_in_ must be 40"),
-        ({"settings": {}}, "components_ must have a row per topic"),
-        ({"settings": {**description["settings"], "more": 1}}, r"lack or add \['more'\]"),
-        ({"classes_": ["b", "a", "c", "d"]}, "sorted and unique"),
-        ({"classes_": ["b", 1, "c", "d"]}, "classes_ must be"),
-    ):
-        save_arrays(tmp_path / "other", arrays, {**description, **change})
-        with pytest.raises(StorageError, match=message):
-            SLDA.load(tmp_path / "other")
-    save_arrays(tmp_path / "other", {**arrays, "coef_": arrays["coef_"] * np.nan}, description)
-    with pytest.raises(StorageError, match="coef_ must be finite"):
-        SLDA.load(tmp_path / "other")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -159,16 +134,12 @@ SCENES = scene_corpus(120, n_visual_words=40, mean_length=60)[0]
 X, LABELS, TAGS = sparse.csr_array(SCENES.counts), SCENES.labels, SCENES.tags
 
 
-def test_classes_are_separated_and_the_objective_rises(tmp_path):
+def test_classes_are_separated_and_the_objective_rises():
     model = MMLDA(6, max_iter=30, tol=0.0, random_state=0).fit(X, LABELS, annotations=TAGS)
     bayes = (SCENES.class_posterior().argmax(axis=1) == LABELS).mean()
     assert model.score(X, LABELS) > bayes - 0.05
     assert (np.diff(model.bounds_) >= 0).all()
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-    model.save(tmp_path / "model")
-    loaded = MMLDA.load(tmp_path / "model")
-    assert loaded.get_params() == model.get_params()
-    np.testing.assert_array_equal(loaded.annotate(X), model.annotate(X))
 
 
 def test_the_loss_is_the_hinge_loss():
