@@ -225,10 +225,7 @@ def _save_output(
     sides = [side[index_B] for side in sides]
     hidden_SBH = np.stack([model.transform(side) for side in sides])
     arrays: dict[str, NDArray[Any]] = {"places": index_B, "hidden": hidden_SBH.mean(axis=0)}
-    description: dict[str, Any] = {
-        "seconds": round(sum(model.history_.seconds), 2),
-        "device": device_name(device),
-    }
+    description: dict[str, Any] = {"device": device_name(device)}
     if isinstance(model, SupDocNADE):
         arrays["class_log_p"] = log_mean([model.predict_log_proba(side) for side in sides])
     if model.n_annotations_:
@@ -303,7 +300,6 @@ def _evaluate(study: Study, key: str, evaluation: Evaluation) -> None:
     score = _score_held_out if evaluation.part == FIT else _predict_test
     prediction = score(study, evaluation, outputs)
     prediction["device"] = outputs[0].description["device"]
-    prediction["seconds"] = round(sum(each.description["seconds"] for each in outputs), 2)
     study.write_prediction(key, prediction)
 
 

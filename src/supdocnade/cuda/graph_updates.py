@@ -7,7 +7,6 @@ needed.
 """
 
 import math
-import time
 from threading import Lock
 
 import numpy as np
@@ -85,7 +84,7 @@ class GraphTrainer(Trainer):
 
     def run_epoch(self, documents: Documents) -> None:
         """Pass over the documents once."""
-        config, epoch, started = self.config, self.epoch, time.perf_counter()
+        config, epoch = self.config, self.epoch
         device = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
         with one_torch_thread(), device:
             updates = self.updates_for(documents)
@@ -99,7 +98,7 @@ class GraphTrainer(Trainer):
                 if update == len(batches) or update % REPORT_EVERY == 0:
                     loss_sum = updates.loss_sum()
                     self.report(update, len(batches))
-        self.end_epoch(loss_sum / len(documents), len(batches), started)
+        self.end_epoch(loss_sum / len(documents), len(batches))
 
     def updates_for(self, documents: Documents) -> "GraphUpdates | None":
         """Return the updates on some documents, or None if they must be computed one by one."""

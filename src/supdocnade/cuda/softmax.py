@@ -1,7 +1,7 @@
 """The softmax likelihood and its gradients on a GPU, by torch's matrix products.
 
-The logits of a part of the tokens exist at a time. Entries after the last token, of which only the
-GPU knows the number, are computed as tokens of weight zero.
+The logits of a part of the tokens exist at a time. Only the GPU knows the number of
+tokens, so entries after the last token are computed, too, as tokens of weight zero.
 """
 
 import torch

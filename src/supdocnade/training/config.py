@@ -129,8 +129,6 @@ class History:
     best_epoch: int | None = None
     """Epoch whose parameters were kept; None is the last one."""
     stopped_early: bool = False
-    seconds: list[float] = field(default_factory=list, metadata={"rule": None})
-    """Duration of every epoch, which no file has because a seed does not reproduce it."""
 
     def __post_init__(self) -> None:
         if self.best_epoch is not None and not 1 <= self.best_epoch <= len(self.epochs):

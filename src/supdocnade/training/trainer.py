@@ -6,7 +6,6 @@ position of the run, so a run that was killed and resumed from its checkpoint gi
 network of one that was not.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -220,7 +219,7 @@ class Trainer:
 
     def run_epoch(self, documents: Documents) -> None:
         """Pass over the documents once."""
-        config, epoch, started = self.config, self.epoch, time.perf_counter()
+        config, epoch = self.config, self.epoch
         parameters, loss_sum = list(self.network.parameters()), 0.0
         device = self.network.word_embedding.device
         batches = epoch_batches(len(documents), config.batch_size, config.seed, epoch)
@@ -247,7 +246,7 @@ class Trainer:
                     batch_loss(self.network, batch, *weights, len(batches[-1]))
                 )
             check_finite(config, "the objective", value, f"after epoch {epoch + 1}")
-        self.end_epoch(loss_sum / len(documents), len(batches), started)
+        self.end_epoch(loss_sum / len(documents), len(batches))
 
     def gather(self, documents: Documents, rows_B: Rows) -> Batch:
         """Return some documents with their words in the order of this epoch."""
@@ -272,12 +271,11 @@ class Trainer:
         done = self.epoch * n_updates + update
         self.progress(self.stage, done, self.config.max_epochs * n_updates)
 
-    def end_epoch(self, loss: float, n_updates: int, started: float) -> None:
-        """Record an epoch that began at a time of `time.perf_counter`."""
+    def end_epoch(self, loss: float, n_updates: int) -> None:
+        """Record an epoch."""
         rate = self.config.rate_at(self.epoch, max(n_updates - 1, 0), n_updates)
         record = EpochRecord(epoch=self.epoch + 1, learning_rate=rate, loss=loss)
         self.history.epochs.append(record)
-        self.history.seconds.append(time.perf_counter() - started)
 
     def _validate(self, validation: Documents) -> None:
         """Measure the validation set, keep the best epoch and decide whether to stop early."""
