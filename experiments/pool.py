@@ -162,10 +162,8 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
     softmax = np.zeros((n_photos, n_classes))
     setting = setting_of(study, name, n_topics)
     tops = {alpha: np.zeros((n_photos, 5), np.int64) for alpha in ALPHAS} if setting.tags else {}
-    seconds = 0.0
     for fold in range(N_FOLDS):
         outputs = load_outputs(study, Evaluation(setting=setting, split=fold, part=TRAIN))
-        seconds += sum(each.description["seconds"] for each in outputs)
         index, test = outputs[0].index_B, study.protocol.parts(fold).test
         is_train = ~np.isin(index, test)
         hidden = concatenate_topics(outputs, is_train)
@@ -190,7 +188,7 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
             "f_measure_with_classes": round(values[best], 4),
             "alpha": best,
         }
-    return {**found, "seconds_of_training": round(seconds, 1)}
+    return found
 
 
 def _decide(
