@@ -47,12 +47,6 @@ GUARDS = {
         "base": f"{CPU}.engine.BatchArrays.tokens",
         "next_document": f"{CPU}.engine._write_prefixes",
     },
-    f"{CPU}.row_products": {
-        "indptr": "corpus.tokens.check_indices",
-        "indices": "corpus.tokens.check_indices",
-        "first": "threads.even_ranges",
-        "last": "threads.even_ranges",
-    },
     f"{CPU}.tree_walk_kernels": {
         "ids_N": CALL,
         "leaf_of_word_K": TREE,
@@ -63,6 +57,12 @@ GUARDS = {
         "next_subtree": f"{CPU}.tree_walk.TreeLayer.run",
         "depths": f"{CPU}.tree_walk._subtree_tables",
         "above": f"{CPU}.tree_walk._subtree_tables",
+    },
+    "model.inference": {
+        "indptr": "corpus.tokens.check_indices",
+        "indices": "corpus.tokens.check_indices",
+        "first": "threads.even_ranges",
+        "last": "threads.even_ranges",
     },
     f"{CUDA}.optimizers": {},
     f"{CUDA}.prefix_kernels": {

@@ -39,8 +39,8 @@ from supdocnade.estimators.inputs import (
 )
 from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import check_n_jobs
-from supdocnade.likelihood.cpu.row_products import affine
 from supdocnade.metrics import perplexity, top_ranked
+from supdocnade.model.inference import affine
 from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads, one_blas_thread
 

@@ -16,8 +16,8 @@ from scipy.special import expit, logsumexp, softmax
 from supdocnade.checks import check_count, check_settings, document_settings, setting
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.estimators.inputs import CountTransformer, read_counts, read_seed
-from supdocnade.likelihood.cpu.row_products import bag_activations
 from supdocnade.metrics import perplexity
+from supdocnade.model.inference import bag_activations
 from supdocnade.seeding import named_generator
 from supdocnade.threads import one_blas_thread
 

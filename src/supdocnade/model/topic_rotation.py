@@ -43,15 +43,11 @@ class TopicRotation:
     inverse_RH: Floats = array("RH")
     """From topics back to topic features."""
 
-    def __post_init__(self) -> None:
-        if len(self.inverse_RH) and not np.square(self.inverse_RH).sum() > 0:
-            raise InvalidArgument("a rotation must have topics that are not 0")
-
     @property
     def strength_R(self) -> Floats:
         """Share of each topic in the squares of the topic features, falling; they sum to 1."""
         square_R = np.square(self.inverse_RH).sum(axis=1)
-        strength_R: Floats = square_R / square_R.sum()
+        strength_R: Floats = square_R / max(square_R.sum(), np.finfo(float).tiny)
         return strength_R
 
     def rotate(self, hidden_BH: NDArray[np.floating]) -> Floats:

@@ -50,6 +50,11 @@ class StoredRun:
     optimizer: Arrays = array(dtype=None)
     """Moments, named `parameter/moment` by the number of the parameter."""
 
+    def __post_init__(self) -> None:
+        best, n_epochs = self.history.best_epoch, len(self.history.epochs)
+        if best is not None and not 1 <= best <= n_epochs:
+            raise InvalidArgument(f"best_epoch must be among {n_epochs} epochs, got {best}")
+
 
 def describe_run(
     network: DocNADENetwork,

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, field
 
 from supdocnade.checks import check_seed, check_settings, setting
-from supdocnade.errors import InvalidArgument
 
 TREES = ("random", "clustered")
 OPTIMIZERS = ("adam", "sgd")
@@ -129,9 +128,3 @@ class History:
     best_epoch: int | None = None
     """Epoch whose parameters were kept; None is the last one."""
     stopped_early: bool = False
-
-    def __post_init__(self) -> None:
-        if self.best_epoch is not None and not 1 <= self.best_epoch <= len(self.epochs):
-            raise InvalidArgument(
-                f"best_epoch must be among {len(self.epochs)} epochs, got {self.best_epoch}"
-            )

@@ -38,13 +38,14 @@ def _exp_nonpositive(x):
 
 
 @kernel
-def _sigmoid(x):
+def sigmoid(x):
+    """Return the sigmoid of x."""
     e = _exp_nonpositive(-abs(x))
     return (_ONE if x >= _ZERO else e) / (_ONE + e)
 
 
 @kernel
-def _tanh(x):
+def tanh(x):
     """Return tanh(x) by its exponential form, or by its series near 0, where that would cancel."""
     e = _exp_nonpositive(-_TWO * abs(x))
     far = (_ONE - e) / (_ONE + e)
@@ -82,10 +83,10 @@ def sum_prefixes(
                     hidden_NH[i - base, j] = _ZERO if a_H[j] <= _ZERO else a_H[j]
             elif activation == TANH:
                 for j in range(a_H.size):
-                    hidden_NH[i - base, j] = _tanh(a_H[j])
+                    hidden_NH[i - base, j] = tanh(a_H[j])
             else:
                 for j in range(a_H.size):
-                    hidden_NH[i - base, j] = _sigmoid(a_H[j])
+                    hidden_NH[i - base, j] = sigmoid(a_H[j])
             weight, word = input_weight_N[i], ids_N[i]
             for j in range(a_H.size):
                 a_H[j] += weight * W_KH[word, j]
