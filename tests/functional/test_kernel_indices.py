@@ -44,8 +44,8 @@ GUARDS = {
         "limit": CALL,
         "first": f"{CPU}.prefix_sums.split_columns",
         "last": f"{CPU}.prefix_sums.split_columns",
-        "base": f"{CPU}.engine.BatchArrays.tokens",
-        "next_document": f"{CPU}.engine._write_prefixes",
+        "base": f"{CPU}.engine.evaluate",
+        "next_document": f"{CPU}.engine.evaluate",
     },
     f"{CPU}.tree_walk_kernels": {
         "ids_N": CALL,

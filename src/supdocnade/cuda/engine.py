@@ -1,4 +1,4 @@
-"""The fused GPU evaluation that both output layers share, and its autograd function.
+"""The fused GPU evaluation that both output layers share.
 
 Prefix sums give the hidden units, tokens are sorted by word, and the output layer
 processes tiles of them and overwrites the hidden units with the gradients of the activations. Then
@@ -16,7 +16,8 @@ where few tokens share a prefix of the tree, five times as much.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -30,7 +31,13 @@ from supdocnade.cuda.prefix import (
     write_suffixes,
 )
 from supdocnade.cuda.rows import SortedTokens, sum_rows
-from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
+from supdocnade.likelihood.contract import (
+    Batch,
+    DocumentTerms,
+    FinishGradients,
+    FusedTerms,
+    Parameters,
+)
 
 _SIDE_STREAMS: dict[torch.cuda.Stream, torch.cuda.Stream] = {}
 """The side stream of every stream that was ever current here."""
@@ -149,20 +156,14 @@ class OutputLayer(Protocol):
         ...
 
 
-FinishGradients = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor, Tensor, Tensor]]
-"""Function from the gradient of every likelihood, (1,), and of the summaries to those of all
-parameters. It overwrites what it needs, so it can be called once."""
-
-
 def evaluate(
     layer: OutputLayer,
     activation: str,
     batch: Batch,
     parameters: Parameters,
-    *,
     want_gradients: bool,
 ) -> tuple[DocumentTerms, FinishGradients | None]:
-    """Return the terms of a batch and, if gradients are wanted, the function that finishes them."""
+    """See `contract.Evaluate`."""
     precision = product_precision()
     batch = batch._replace(word_ids_N=batch.word_ids_N.int())
     n_tokens, device = batch.offsets_B1[-1:], batch.word_ids_N.device
@@ -211,53 +212,12 @@ def evaluate(
     return terms, finish
 
 
-class _FusedNLL(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        layer: OutputLayer,
-        activation: str,
-        batch: Batch,
-        want_gradients: bool,
-        *parameters: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        terms, ctx.finish = evaluate(
-            layer, activation, batch, Parameters(*parameters), want_gradients=want_gradients
-        )
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*parameters)
-        ctx.layer, ctx.activation, ctx.batch = layer, activation, batch
-        return terms.nll_B, terms.summary_BH
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None) -> Any:
-        finish, ctx.finish = ctx.finish, None
-        parameters = Parameters(*ctx.saved_tensors)
-        batch = ctx.batch
-        if grad_nll_B is None:
-            grad_nll_B = parameters.hidden_bias_H.new_zeros(1).expand(batch.n_documents)
-        # The gradient of `nll.sum()` is one expanded number, which its stride shows without waiting
-        # for the GPU. Otherwise the batch is evaluated again with the gradients as loss weights.
-        common = grad_nll_B.numel() == 0 or grad_nll_B.stride(0) == 0
-        if not common:
-            finish, batch = None, batch.scale_losses(grad_nll_B)
-        if finish is None:
-            _, finish = evaluate(ctx.layer, ctx.activation, batch, parameters, want_gradients=True)
-            assert finish is not None
-        scale = grad_nll_B[:1]
-        if not common or grad_nll_B.numel() == 0:
-            scale = parameters.hidden_bias_H.new_ones(1)
-        return None, None, None, None, *finish(scale, grad_summary_BH)
-
-
 def compute_terms(
     layer: OutputLayer, activation: str, batch: Batch, parameters: Parameters
 ) -> DocumentTerms:
     """Return the terms of a batch, differentiable by autograd."""
-    apply: Callable[..., tuple[Tensor, Tensor]] = _FusedNLL.apply
     # Kernels start on the current GPU, which need not be that of the parameters.
     with torch.cuda.device_of(parameters.word_embedding_KH):  # type: ignore[no-untyped-call]
-        return DocumentTerms(
-            *apply(layer, activation, batch, parameters.need_gradients, *parameters)
-        )
+        inputs = partial(evaluate, layer, activation), batch
+        terms = FusedTerms.apply(*inputs, parameters.need_gradients, *parameters)  # type: ignore[no-untyped-call]
+        return DocumentTerms(*terms)

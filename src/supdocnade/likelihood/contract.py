@@ -12,6 +12,7 @@ c is one vector, or one vector per document, then with one gradient per document
 differentiable with respect to W, c, V and b. Names of arrays end in their axes (`checks.py`).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood import ACTIVATIONS, Activation
+from supdocnade.threads import one_torch_thread
 
 # Torch's vector math library selects its code at the first call of each function. If two threads
 # make that call at the same time, one may get another variant with other last bits
@@ -107,6 +109,54 @@ class DocumentTerms(NamedTuple):
     """Weighted negative log-likelihood in nats."""
     summary_BH: Tensor
     """Activations behind the topic representation, before g."""
+
+
+FinishGradients = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor, Tensor, Tensor]]
+"""Function from the gradient of every likelihood, (1,), and of the summaries, if they have one, to
+those of all parameters. It overwrites what it needs, so it can be called once."""
+
+Evaluate = Callable[[Batch, Parameters, bool], tuple[DocumentTerms, FinishGradients | None]]
+"""Function that returns the terms of a batch and, if the last argument asks for gradients, the
+function that finishes them."""
+
+
+class FusedTerms(torch.autograd.Function):
+    """The terms of a backend whose forward call also computes gradients, which has all they need.
+
+    That is exact if all likelihoods receive the same gradient, as under `nll_B.sum()`. Otherwise
+    `backward` evaluates the batch again with their gradients as loss weights.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, evaluate: Evaluate, batch: Batch, want_gradients: bool, *parameters: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return `nll_B` and `summary_BH`."""
+        with one_torch_thread():
+            terms, ctx.finish = evaluate(batch, Parameters(*parameters), want_gradients)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*parameters)
+        ctx.evaluate, ctx.batch = evaluate, batch
+        return terms.nll_B, terms.summary_BH
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None) -> Any:
+        """Return the gradients of the parameters."""
+        finish, ctx.finish = ctx.finish, None  # A second backward computes its own.
+        parameters, batch = Parameters(*ctx.saved_tensors), ctx.batch
+        one = parameters.node_bias_T.new_ones(1)
+        if grad_nll_B is None:
+            grad_nll_B = torch.zeros_like(one).expand(batch.n_documents)
+        with one_torch_thread():
+            # One number that was expanded has the stride 0, which shows without waiting for a GPU.
+            common = grad_nll_B.numel() == 0 or grad_nll_B.stride(0) == 0
+            if not common:
+                finish, batch = None, batch.scale_losses(grad_nll_B)
+            if finish is None:
+                _, finish = ctx.evaluate(batch, parameters, True)
+            scale = grad_nll_B[:1] if common and grad_nll_B.numel() else one
+            return None, None, None, *finish(scale, grad_summary_BH)
 
 
 def activate(activation: Activation, values: Tensor) -> Tensor:

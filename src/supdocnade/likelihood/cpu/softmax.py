@@ -7,12 +7,14 @@ as a cache allows: every call into torch holds the interpreter lock for a moment
 with small parts would wait.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients
+from supdocnade.likelihood.contract import Batch, DocumentTerms, FusedTerms, Parameters
+from supdocnade.likelihood.cpu.engine import Floats, Integers, evaluate
 from supdocnade.likelihood.vectorized import slope, write_softmax_delta
 from supdocnade.threads import SMALL_WORK, run_parts
 
@@ -43,25 +45,26 @@ class SoftmaxLayer:
 
     def run(
         self,
-        block: BatchArrays,
+        ids_N: Integers,
+        loss_weight_N: Floats,
         hidden_NH: Floats,
         V_TH: Floats,
         b_T: Floats,
         activation: str,
-        gradients: Gradients | None,
+        grad_V_TH: Floats,
+        grad_b_T: Floats,
     ) -> Floats:
         """See `OutputLayer`."""
-        nll_N = np.empty(block.n_tokens, np.float32)
-        words_N = torch.from_numpy(block.ids_N[block.tokens]).long()
-        weight_N = torch.from_numpy(block.loss_weight_N[block.tokens])
-        V_KH, b_K = torch.from_numpy(V_TH), torch.from_numpy(b_T)
+        nll_N = np.empty(len(ids_N), np.float32)
+        words_N, weight_N = torch.from_numpy(ids_N).long(), torch.from_numpy(loss_weight_N)
+        V_KH, b_K, grad_V, grad_b = map(torch.from_numpy, (V_TH, b_T, grad_V_TH, grad_b_T))
         part = rows_per_part(len(V_TH))
         n_rows = max(LOGITS // len(V_TH) // part, 1) * part
-        for start in range(0, block.n_tokens, n_rows):
+        for start in range(0, len(ids_N), n_rows):
             rows = slice(start, start + n_rows)
             _run_tile(
                 torch.from_numpy(hidden_NH[rows]), V_KH, b_K, words_N[rows], weight_N[rows],
-                torch.from_numpy(nll_N[rows]), activation, gradients,
+                torch.from_numpy(nll_N[rows]), activation, grad_V, grad_b,
                 small=hidden_NH.size < SMALL_WORK,
             )  # fmt: skip
         return nll_N
@@ -75,19 +78,20 @@ def _run_tile(
     weight_N: Tensor,
     nll_N: Tensor,
     activation: str,
-    gradients: Gradients | None,
+    grad_V: Tensor,
+    grad_b: Tensor,
     *,
     small: bool,
 ) -> None:
     """Write the costs of tokens whose logits exist at the same time.
 
-    With `gradients`, also add those of V and b, and replace the hidden units by the gradients of
-    the activations.
+    Also add the gradients of V and b, and replace the hidden units by the gradients of the
+    activations, unless `grad_V` is empty.
     """
     n_tokens, n_words = len(words_N), len(V_KH)
     delta_NK = torch.empty(n_tokens, n_words, dtype=hidden_NH.dtype)
     grad_NH = torch.empty_like(hidden_NH)
-    want_gradients, part = gradients is not None, rows_per_part(n_words)
+    want_gradients, part = len(grad_V) > 0, rows_per_part(n_words)
 
     def write_rows(start: int) -> None:
         rows = slice(start, start + part)
@@ -98,10 +102,8 @@ def _run_tile(
             torch.mm(delta_NK[rows], V_KH, out=grad_NH[rows])
 
     run_parts(write_rows, range(0, n_tokens, part), small=small)
-    if gradients is None:
+    if not want_gradients:
         return
-    grad_V = torch.from_numpy(gradients.node_weight_TH)
-    grad_b = torch.from_numpy(gradients.node_bias_T)
     width = max(-(-n_words // MAX_WORD_PARTS), MIN_PART_WORDS)
 
     def add_words(start: int) -> None:
@@ -121,5 +123,6 @@ def _run_tile(
 
 def softmax_nll(batch: Batch, parameters: Parameters, activation: str) -> DocumentTerms:
     """See `operations.softmax_nll`."""
-    inputs = SoftmaxLayer(), activation, batch, parameters.need_gradients
-    return DocumentTerms(*FusedNLL.apply(*inputs, *parameters))  # type: ignore[no-untyped-call]
+    inputs = partial(evaluate, SoftmaxLayer(), activation), batch
+    terms = FusedTerms.apply(*inputs, parameters.need_gradients, *parameters)  # type: ignore[no-untyped-call]
+    return DocumentTerms(*terms)

@@ -16,8 +16,8 @@ from operator import call
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients
+from supdocnade.likelihood.contract import Batch, DocumentTerms, FusedTerms, Parameters
+from supdocnade.likelihood.cpu.engine import Floats, Integers, evaluate
 from supdocnade.likelihood.cpu.prefix_sums import ACTIVATION_CODES
 from supdocnade.likelihood.cpu.tree_walk_kernels import (
     add_shared_gradients,
@@ -75,18 +75,19 @@ class TreeLayer:
 
     def run(
         self,
-        block: BatchArrays,
+        ids_N: Integers,
+        loss_weight_N: Floats,
         hidden_NH: Floats,
         V_TH: Floats,
         b_T: Floats,
         activation: str,
-        gradients: Gradients | None,
+        grad_V_TH: Floats,
+        grad_b_T: Floats,
     ) -> Floats:
         """See `OutputLayer`."""
         if self.tree.n_nodes == 0:  # The only word has probability 1.
             hidden_NH[:] = 0
-            return np.zeros(block.n_tokens, np.float32)
-        ids_N, loss_weight_N = block.ids_N[block.tokens], block.loss_weight_N[block.tokens]
+            return np.zeros(len(ids_N), np.float32)
         order, leaves = np.empty_like(ids_N), np.empty_like(ids_N)
         sort_by_leaf(ids_N, self.tree.leaf_of_word_K, order, leaves)
         first_leaf, depths, nodes_above = _subtree_tables(self.tree.n_words)
@@ -95,18 +96,14 @@ class TreeLayer:
         nll_N = np.empty(len(order), np.float32)
         top_V = np.zeros((*nodes_above.shape, hidden_NH.shape[1]), np.float32)
         top_b = np.zeros(nodes_above.shape, np.float32)
-        grad_V, grad_b = np.empty((0, hidden_NH.shape[1]), np.float32), top_b[0]
-        if gradients is not None:
-            grad_V, grad_b = gradients.node_weight_TH, gradients.node_bias_T
-
         walk_subtrees = functools.partial(
             walk, np.zeros(1, np.int64), edges, depths, order, leaves, self.tree.n_words,
-            loss_weight_N, ACTIVATION_CODES[activation], hidden_NH, V_TH, b_T, grad_V, grad_b,
+            loss_weight_N, ACTIVATION_CODES[activation], hidden_NH, V_TH, b_T, grad_V_TH, grad_b_T,
             top_V, top_b, nll_N,
         )  # fmt: skip
         run_parts(call, [walk_subtrees] * n_threads(), small=hidden_NH.size < SMALL_WORK)
-        if gradients is not None:
-            add_shared_gradients(nodes_above, depths, top_V, top_b, grad_V, grad_b)
+        if len(grad_V_TH):
+            add_shared_gradients(nodes_above, depths, top_V, top_b, grad_V_TH, grad_b_T)
         return nll_N
 
 
@@ -114,5 +111,6 @@ def tree_nll(
     batch: Batch, parameters: Parameters, tree: WordTree, activation: str
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
-    inputs = TreeLayer(tree), activation, batch, parameters.need_gradients
-    return DocumentTerms(*FusedNLL.apply(*inputs, *parameters))  # type: ignore[no-untyped-call]
+    inputs = functools.partial(evaluate, TreeLayer(tree), activation), batch
+    terms = FusedTerms.apply(*inputs, parameters.need_gradients, *parameters)  # type: ignore[no-untyped-call]
+    return DocumentTerms(*terms)
