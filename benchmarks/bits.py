@@ -102,11 +102,10 @@ def digest_file(path: Path) -> dict[str, str]:
     """Return the digests of the parts of a file by name."""
     content = path.read_bytes()
     with contextlib.suppress(SafetensorError):
-        found = {f"array {name}": digest_array(array) for name, array in load(content).items()}
-        size = int.from_bytes(content[:8], "little")
-        for key, text in json.loads(content[8 : 8 + size]).get("__metadata__", {}).items():
-            found |= digest_output(text.partition(" ")[2], f"{key} ")  # After the digest.
-        return found
+        arrays = load(content)
+        _, _, text = arrays.pop("supdocnade").tobytes().decode().partition(" ")  # A digest.
+        found = {f"array {name}": digest_array(array) for name, array in arrays.items()}
+        return found | digest_output(text, "supdocnade ")
     if path.suffix == ".sqlite":
         return digest_database(path)
     if path.suffix in (".png", ".jpg", ".webp"):

@@ -136,7 +136,7 @@ def _mutate_json_file(path: Path, rng: Generator) -> str:
 
 def _mutate_shard(path: Path, rng: Generator) -> str:
     """Change the ids of a shard of a corpus, and their checksum in its record."""
-    from supdocnade.storage import load_arrays, save_arrays
+    from supdocnade.schema import load_arrays, save_arrays
 
     array = np.fromfile(path, "<i4")
     what = change_entries(array, rng)
@@ -148,7 +148,7 @@ def _mutate_shard(path: Path, rng: Generator) -> str:
 
 
 def _mutate_arrays(path: Path, rng: Generator) -> str:
-    from supdocnade.storage import load_arrays, save_arrays
+    from supdocnade.schema import load_arrays, save_arrays
 
     arrays, description = load_arrays(path)
     if rng.integers(3) and description:

@@ -12,7 +12,7 @@ from tests.scene_model import first_scene
 from supdocnade.cli.main import COMMANDS, run
 from supdocnade.demo import write_scenes
 from supdocnade.scene.persistence import SCENE
-from supdocnade.storage import load_arrays
+from supdocnade.schema import load_arrays
 
 HELP = Path(__file__).parent / "golden" / "help.txt"
 """The help of the program and of every command."""

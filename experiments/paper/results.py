@@ -24,7 +24,8 @@ from supdocnade.errors import StorageError
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import write_image
 from supdocnade.metrics import set_f_measure
-from supdocnade.storage import load_arrays, save_arrays, write_atomically
+from supdocnade.schema import load_arrays, save_arrays
+from supdocnade.storage import write_atomically
 
 RESULTS, PREDICTIONS = "results.json", "predictions.safetensors"
 PROVENANCE, QUALITATIVE = "provenance.json", "qualitative.json"

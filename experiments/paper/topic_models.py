@@ -33,7 +33,7 @@ from supdocnade.estimators.topic_model import DocNADE
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.report.class_words import N_TOPICS, mean_words
 from supdocnade.runs import RunOptions
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.schema import load_arrays, save_arrays
 
 FIT, TRAIN = "fit", "train"
 """Parts that a model learns from: without the held-out photographs, or the whole training part."""

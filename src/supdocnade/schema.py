@@ -7,7 +7,7 @@ annotation                  in the file
 =========================== ====================================================================
 bool, int, float, str       JSON; numbers are finite, and integers have 64 bits
 X | None, A | B             JSON of the first that fits; records differ by their fields
-tuple[X, ...], list[X]      a JSON list
+tuple[X, ...], list[X]      a JSON list; so is a Sequence[X]
 tuple[A, B]                 a JSON list of this length
 dict[str, X], dict[int, X]  a JSON object
 a record                    a JSON object; its arrays are named `field/array`
@@ -16,48 +16,44 @@ Any                         any JSON value, which the record checks itself
 an array (`array`)          an array of one type and finite; None if it may be missing
 dict of arrays (`array`)    arrays named `field/key`
 a sparse matrix (`array`)   arrays of its shape, rows, columns and values: whole numbers
-a list (`array`)            arrays: of bytes, str, str | None or lists of str | None
+bytes in a tuple (`array`)  arrays of all bytes, and of where each begins and the last ends
 =========================== ====================================================================
+
+A file is in the format safetensors. The JSON of a record and a digest of everything are an array of
+bytes, too, since a header has at most 100 MB.
 
 A file must have every field that is not `unstored`, and nothing else. Conditions on several fields
 are checked by the `__post_init__` of the record, which raises `InvalidArgument`. A file that
 violates any of this raises a `StorageError` that names the file; a record that does is not saved.
 """
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from inspect import isabstract
+from itertools import pairwise
 from pathlib import Path
 from reprlib import repr as shorten
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 from scipy import sparse
 
-from supdocnade.checks import check_choice, check_range
+from supdocnade.checks import available_memory, check_choice, check_range
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.storage import (
-    Arrays,
-    damage_errors,
-    digest,
-    load_arrays,
-    pack_bytes,
-    pack_labels,
-    pack_string_lists,
-    pack_strings,
-    rises_to,
-    save_arrays,
-    unpack_bytes,
-    unpack_labels,
-    unpack_string_lists,
-    unpack_strings,
-)
+from supdocnade.storage import write_atomically
+from supdocnade.text import read_file
 
-FORMAT = 5
+FORMAT = 6
 """Of all files that `save` writes."""
 
 MAX_INT = 2**63
@@ -73,12 +69,10 @@ _SCALARS = {
     str: (str,),
 }
 
-_PACKED: dict[Any, tuple[Any, Any]] = {
-    bytes: (pack_bytes, unpack_bytes),
-    str: (pack_strings, unpack_strings),
-    str | None: (pack_labels, unpack_labels),
-}
-"""How lists of these are stored as arrays; others are lists of strings or None."""
+_KEY = "supdocnade"
+"""Array of the digest and the JSON of a record."""
+
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,6 @@ class _Rule:
     """In the file."""
     dtype_in_memory: Any = None
     """If it differs."""
-    finite: bool = True
     is_array: bool = False
 
 
@@ -128,7 +121,6 @@ def array(
     dtype: Any = np.float64,
     *,
     stored_as: Any = None,
-    finite: bool = True,
     default: Any = MISSING,
     **limits: float,
 ) -> Any:
@@ -140,10 +132,9 @@ def array(
         record checks the shape.
     dtype : type of the numbers; None allows any.
     stored_as : type of the numbers in the file, if it differs.
-    finite : whether all numbers must be finite.
     limits : as for `stored`, of every number.
     """
-    rule = _Rule(limits, axes=axes, dtype=dtype, finite=finite, is_array=True)
+    rule = _Rule(limits, axes=axes, dtype=dtype, is_array=True)
     if stored_as is not None:
         rule = replace(rule, dtype=stored_as, dtype_in_memory=dtype)
     return field(default=default, metadata={"rule": rule})
@@ -222,6 +213,79 @@ def from_json(record_type: type[Record], value: Any) -> Record:
     return record
 
 
+def save_arrays(
+    path: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    description: Mapping[str, Any],
+    *,
+    sync: bool = True,
+) -> None:
+    """Write arrays and a JSON description to one file, atomically."""
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(description, allow_nan=False)
+    contiguous[_KEY] = _as_array(f"{digest(contiguous, text)} {text}".encode())
+    write_atomically(path, save_tensors(contiguous), sync=sync)
+
+
+def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """Read a file that `save_arrays` wrote; a damaged or foreign one raises `StorageError`."""
+    content = read_file(path, most=available_memory())
+    try:
+        arrays: Arrays = load_tensors(content)
+        expected, _, text = arrays.pop(_KEY).tobytes().decode().partition(" ")
+        description = json.loads(text)
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise StorageError(f"{path} is damaged, or not a file of supdocnade: {error}.") from error
+    if not isinstance(description, dict):
+        raise StorageError(f"{path} is damaged: its description is not a JSON object.")
+    if expected != digest(arrays, text):
+        raise StorageError(f"{path} is damaged: its contents are not those that were written.")
+    return arrays, description
+
+
+def digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:
+    """Return a digest of the description and of the names, types, shapes and bytes of arrays."""
+    found = hashlib.blake2b(description.encode(), digest_size=16)
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(repr((name, array.dtype.str, array.shape)).encode())
+        found.update(np.ascontiguousarray(array).data if array.size else b"")
+    return found.hexdigest()
+
+
+@contextmanager
+def damage_errors(name: str) -> Iterator[None]:
+    """Turn errors about the content of a file into a `StorageError` that names the file."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise StorageError(f"{name} is damaged: {what}.") from error
+
+
+def rises_to(last: int, ends: NDArray[Any]) -> bool:
+    """Return True if offsets are a row of whole numbers that rise, or stay, from 0 to `last`.
+
+    Neighbours are compared, since differences of numbers from a file may overflow.
+
+    >>> import numpy as np
+    >>> rises_to(3, np.array([0, 2, 2, 3])), rises_to(3, np.array([0, 2**63 - 1, -(2**63), -1, 3]))
+    (True, False)
+    """
+    if ends.ndim != 1 or not ends.size or ends.dtype.kind not in "iu":
+        return False
+    return bool(ends[0] == 0 and ends[-1] == last and (ends[1:] >= ends[:-1]).all())
+
+
 @cache
 def _fields_of(record_type: Any) -> tuple[list[_Field], list[_Field]]:
     """Return the fields of a record that are JSON, and those that are arrays."""
@@ -298,13 +362,11 @@ class _Converter:
         origin, parts = get_origin(kind), get_args(kind)
         if kind is Any:
             return plain(value, place)
-        if origin is Literal:  # The record checks the choice.
-            kind = type(parts[0])
         if kind in _SCALARS:
             return _scalar(place, value, kind, rule)
         if origin in (Union, UnionType):
             return self._union(place, value, parts, rule)
-        if origin in (tuple, list):
+        if origin in (tuple, list, Sequence):
             return self._list(place, value, kind, rule)
         if origin in (dict, Mapping):
             return self._dict(place, value, parts, rule)
@@ -360,14 +422,17 @@ class _Converter:
             value = value.tolist()
         if not isinstance(value, list | tuple):
             raise InvalidArgument(f"{place} must be a list, got {shorten(value)}")
-        if get_origin(kind) is list or parts[1:] == (...,):
+        if get_origin(kind) is not tuple or parts[1:] == (...,):
             parts = (parts[0],) * len(value)
         if len(value) != len(parts):
             raise InvalidArgument(f"{place} must have {len(parts)} values, got {shorten(value)}")
-        items = [
-            self.value(f"{place}[{number}]", each, part, rule)
-            for number, (each, part) in enumerate(zip(value, parts, strict=True))
-        ]
+        if {*parts} == {*map(type, value)} == {str} and rule.choices is None:
+            items: list[Any] = [*map(sys.intern, value)]  # Many, of which most are equal: tags.
+        else:
+            items = [
+                self.value(f"{place}[{number}]", each, part, rule)
+                for number, (each, part) in enumerate(zip(value, parts, strict=True))
+            ]
         return tuple(items) if self.is_reading and get_origin(kind) is tuple else items
 
     def _array(self, key: str, value: Any, kind: Any, rule: _Rule, sizes: dict[str, int]) -> Any:
@@ -376,10 +441,9 @@ class _Converter:
         is_optional = NoneType in get_args(kind)
         if is_optional:
             kind = next(each for each in get_args(kind) if each is not NoneType)
-        if get_origin(kind) in (list, tuple):
-            value = self._packed(key, value, kind, is_optional)
-            if value is not None and rule.axes is not None:
-                _check_size(key, rule.axes, len(value), sizes)
+        if get_origin(kind) is tuple:
+            value = self._byte_strings(key, value)
+            _check_size(key, str(rule.axes), len(value), sizes)
             return value
         if kind is sparse.csr_array:
             return self._matrix(key, value, rule, sizes)
@@ -411,21 +475,22 @@ class _Converter:
         found: Arrays = value
         return found
 
-    def _packed(self, key: str, value: Any, kind: Any, is_optional: bool) -> Any:
-        """Return a list whose items are all bytes or all strings."""
-        item = get_args(kind)[0]
-        pack, unpack = _PACKED.get(item, (pack_string_lists, unpack_string_lists))
+    def _byte_strings(self, key: str, value: Any) -> Any:
+        """Return a tuple of byte strings."""
+        names = f"{key}_bytes", f"{key}_offsets"
         if not self.is_reading:
-            if value is not None:
-                self.arrays |= pack(key, value)
+            ends = np.cumsum([0, *map(len, value)], dtype=np.int64)
+            self.arrays |= dict(zip(names, (_as_array(b"".join(value)), ends), strict=True))
             return value
-        names = list(pack(key, []))
-        if is_optional and not self.arrays.keys() & set(names):
-            return None
-        found = unpack(key, {name: self.arrays.pop(name) for name in names})
-        if pack is pack_string_lists and any(get_origin(each) is tuple for each in get_args(item)):
-            found = [None if each is None else tuple(each) for each in found]
-        return tuple(found) if get_origin(kind) is tuple else found
+        content, ends = self._bytes(names[0]), self.arrays.pop(names[1])
+        if ends.dtype != np.int64 or not rises_to(len(content), ends):
+            raise InvalidArgument(f"{names[1]} must rise from 0 to {len(content)}")
+        return tuple(content[first:last] for first, last in pairwise(ends.tolist()))
+
+    def _bytes(self, name: str) -> bytes:
+        found = self.arrays.pop(name)
+        _check_array(name, found, _Rule({}, axes="N", dtype=np.uint8), {})
+        return found.tobytes()
 
     def _matrix(self, key: str, value: Any, rule: _Rule, sizes: dict[str, int]) -> Any:
         """Return a sparse matrix; its numbers have the smallest type in a file."""
@@ -458,6 +523,10 @@ class _Converter:
         return sparse.csr_array(tuple(parts), tuple(shape.tolist()))
 
 
+def _as_array(content: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(content, np.uint8)
+
+
 def _scalar(place: str, value: Any, kind: type[Any], rule: _Rule) -> Any:
     is_odd_bool = kind is not bool and isinstance(value, bool)
     if is_odd_bool or not isinstance(value, _SCALARS[kind]):
@@ -468,7 +537,7 @@ def _scalar(place: str, value: Any, kind: type[Any], rule: _Rule) -> Any:
         check_range(place, value, **rule.limits)
     elif rule.choices is not None:
         check_choice(place, value, rule.choices)
-    return kind(value)
+    return sys.intern(str(value)) if kind is str else kind(value)
 
 
 def plain(value: Any, place: str) -> Any:
@@ -499,7 +568,7 @@ def _check_array(key: str, value: Any, rule: _Rule, sizes: dict[str, int]) -> No
             raise InvalidArgument(f"{key} must have {expected} axes, got shape {value.shape}")
         for letter, size in zip(rule.axes, value.shape, strict=True):
             _check_size(key, letter, size, sizes)
-    if rule.finite and value.dtype.kind == "f" and not np.isfinite(value).all():
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
         raise InvalidArgument(f"{key} must be finite")
     if rule.limits and value.size:
         for extreme in (value.min(), value.max()):

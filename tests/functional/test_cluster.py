@@ -21,7 +21,7 @@ from supdocnade.errors import ClusterError, UnwritableFile
 from supdocnade.folders.photo_folder import scan_folder
 from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
-from supdocnade.storage import load_arrays
+from supdocnade.schema import load_arrays
 from supdocnade.visual_words.to_corpus import encode_corpus
 
 ROOT = Path(__file__).parents[2]

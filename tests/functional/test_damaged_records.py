@@ -28,8 +28,7 @@ from supdocnade.images.feature_network import NetworkDescription
 from supdocnade.scene.corrections import Correction, read_corrections
 from supdocnade.scene.persistence import SCENE, load_scene
 from supdocnade.scene.prediction import predict_compared
-from supdocnade.schema import load, save
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.schema import load, load_arrays, save, save_arrays
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
 from supdocnade.visual_words.codebook import Codebook

@@ -16,7 +16,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images import feature_network
 from supdocnade.images.decode import write_image
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.schema import load_arrays, save_arrays
 from supdocnade.visual_words.describer import NetworkDescriber
 
 SETTINGS = {**SIFT_SETTINGS, "mirror": None}

@@ -23,16 +23,8 @@ from scipy import sparse
 from supdocnade.checks import check_count
 from supdocnade.corpus.tokens import BLOCK_TOKENS, MemoryTokens, canonical_counts, split_blocks
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.schema import array, from_file, load, save, stored
-from supdocnade.storage import (
-    LOCK,
-    digest,
-    load_arrays,
-    lock_folder,
-    rises_to,
-    temporary_target,
-    write_atomically,
-)
+from supdocnade.schema import array, digest, from_file, load, load_arrays, rises_to, save, stored
+from supdocnade.storage import LOCK, lock_folder, temporary_target, write_atomically
 
 KIND, FILE = "Corpus", "corpus.safetensors"
 SHARD = "CorpusShard"
@@ -57,10 +49,10 @@ class ShardRecord:
     ids: str
     offsets_B1: NDArray[np.int64] = array("O", np.int64)
     """Where documents begin and where the last one ends, (documents + 1,)."""
-    names: list[str | None] = array("B")
-    labels: list[str | None] = array("B")
-    tags: list[list[str] | None] = array("B")
-    keys: list[str | None] = array("B")
+    names: list[str | None] = stored(axis="B")
+    labels: list[str | None] = stored(axis="B")
+    tags: list[list[str] | None] = stored(axis="B")
+    keys: list[str | None] = stored(axis="B")
 
     def __post_init__(self) -> None:
         if len(self.offsets_B1) != len(self.names) + 1 or not self.names:

@@ -21,8 +21,7 @@ from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
 from supdocnade.images.dense_sift import SIZE
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.schema import load, plain, save, save_errors, stored
-from supdocnade.storage import damage_errors
+from supdocnade.schema import damage_errors, load, plain, save, save_errors, stored
 from supdocnade.training.config import History
 from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder, PatchExamples

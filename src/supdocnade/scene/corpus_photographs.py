@@ -28,8 +28,7 @@ from supdocnade.scene.dataset import (
     check_labels,
     check_tags,
 )
-from supdocnade.schema import load
-from supdocnade.storage import damage_errors
+from supdocnade.schema import damage_errors, load
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import WORDS as WORDS_FILE
 from supdocnade.visual_words.to_corpus import read_features

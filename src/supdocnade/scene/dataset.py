@@ -28,7 +28,7 @@ from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.reading import check_images, image_name, read_with_key
 from supdocnade.images.source import source_name
-from supdocnade.schema import array, unstored
+from supdocnade.schema import array, stored, unstored
 
 SMALL_CLASS = 5
 """Classes of fewer photographs have none held out."""
@@ -39,12 +39,12 @@ class Photographs:
     """Photographs with their labels and tags."""
 
     sources: list[Any] = unstored(default_factory=list)
-    names: list[str] = array("B")
+    names: list[str] = stored(axis="B")
     """Names of the sources, or "image" and a number."""
-    labels: list[str | None] = array("B")
+    labels: list[str | None] = stored(axis="B")
     """Classes; None where unknown."""
-    tags: list[Tags] = array("B")
-    keys: list[str] | None = array("B", default=None)
+    tags: list[Tags] = stored(axis="B")
+    keys: list[str] | None = stored(None, axis="B")
     """Digests of their contents; None before the photographs are encoded."""
 
     def __post_init__(self) -> None:

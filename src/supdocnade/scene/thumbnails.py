@@ -22,7 +22,7 @@ from supdocnade.model.topic_rotation import TopicRotation, find_rotation
 from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.dataset import Photographs
-from supdocnade.schema import array
+from supdocnade.schema import array, stored
 
 SIDE, QUALITY = 160, 80
 """Longest side of a thumbnail in pixels, and its JPEG quality."""
@@ -47,7 +47,7 @@ _JPEG = b"\xff\xd8\xff"
 class Thumbnails:
     """Thumbnails of some photographs."""
 
-    names: tuple[str, ...] = array("N", default=())
+    names: tuple[str, ...] = stored((), axis="N")
     pictures: tuple[bytes, ...] = array("N", default=())
     """JPEG files."""
     topics: dict[int, tuple[str, ...]] = field(default_factory=dict)

@@ -13,8 +13,7 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.model.outputs import TreeOutput
-from supdocnade.schema import array, load, save
-from supdocnade.storage import Arrays, damage_errors
+from supdocnade.schema import Arrays, array, damage_errors, load, save
 from supdocnade.training.config import History, TrainerConfig
 
 KIND = "Checkpoint"

@@ -14,7 +14,7 @@ from scipy import sparse
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.images.reading import READING, SkippedImage, map_images, read_with_key
 from supdocnade.runs import RunOptions
-from supdocnade.schema import array, load, save
+from supdocnade.schema import array, load, save, stored
 from supdocnade.visual_words.encoder import ImageEncoder, ImageWords, count_words
 
 SMALL_SIDE = 64
@@ -31,7 +31,7 @@ class EncodedImages:
     counts: sparse.csr_array = array("BW", np.int64, least=1)
     """(images, words); rows of images that were skipped are empty."""
     skipped: tuple[SkippedImage, ...]
-    keys: tuple[str | None, ...] = array("B")
+    keys: tuple[str | None, ...] = stored(axis="B")
     """Digests of the contents of the images; None for those that were skipped."""
     global_features: NDArray[np.float32] | None = array(
         "BF", np.float32, stored_as=np.float16, default=None

@@ -15,9 +15,8 @@ from supdocnade.corpus.disk import Corpus, is_corpus
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.reading import READING, SkippedImage, image_name
 from supdocnade.runs import PartProgress, RunOptions
-from supdocnade.schema import array, load, save
+from supdocnade.schema import array, damage_errors, load, save
 from supdocnade.seeding import named_generator
-from supdocnade.storage import damage_errors
 from supdocnade.unfinished import ShardParts, digest
 from supdocnade.visual_words.encode import EncodedImages, encode_all
 from supdocnade.visual_words.encoder import ImageEncoder

@@ -4,7 +4,7 @@ import numpy as np
 from benchmarks.mutations import change_entries, mutate_folder, mutate_json
 
 from supdocnade import Corpus
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.schema import load_arrays, save_arrays
 
 
 def test_a_mutation_is_reproducible():

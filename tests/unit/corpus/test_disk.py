@@ -246,9 +246,9 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 def test_a_corpus_of_an_earlier_version_is_read_and_appended_to(tmp_path):
     folder = tmp_path / "corpus"
-    shutil.copytree(GOLDEN / "corpus_format_5", folder)
+    shutil.copytree(GOLDEN / "corpus_format_6", folder)
     corpus = Corpus.open(folder, encoder="sift", verify=True)
-    assert corpus.fingerprint() == "c937f24e6a07d7eb72ad174ae1718788"
+    assert corpus.fingerprint() == "3b31e5a12d1715b9775378d34c9ff725"
     counts = [[2, 0, 1, 0], [0, 0, 0, 0], [1, 2, 0, 3]]
     assert corpus.counts().toarray().tolist() == counts
     assert corpus.names == ["a", "Straße", None]

@@ -12,7 +12,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import words_of
 from supdocnade.model.network import SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
-from supdocnade.storage import load_arrays
+from supdocnade.schema import load_arrays
 
 FAST = {"n_topics": 3, "max_epochs": 2, "random_state": 0}
 

@@ -106,7 +106,7 @@ def test_stored_thumbnails_are_read_back(tmp_path, found):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pictures": TINY.pictures[:1]}, "the length 1 of pictures must be 2"),
+        ({"pictures": TINY.pictures[:1]}, "the length 2 of names must be 1"),
         ({"names": ("a", "a")}, "different names"),
         ({"pictures": (b"a", b"b")}, "must be JPEG"),
         ({"topics": {0: ("x",)}}, "must show photographs"),

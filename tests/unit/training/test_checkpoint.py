@@ -6,7 +6,7 @@ from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
 from supdocnade.errors import StorageError
 from supdocnade.likelihood.operations import use_backend
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.schema import load_arrays, save_arrays
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.trainer import Trainer
 
