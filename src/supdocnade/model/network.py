@@ -75,10 +75,6 @@ class DocNADENetwork(nn.Module):
         if config.n_tag_outputs:
             self.tag_weight = nn.Parameter(torch.zeros(config.n_tag_outputs, n_topics))
             self.tag_bias = nn.Parameter(torch.zeros(config.n_tag_outputs))
-        if tree is not None:
-            # The tree is saved and loaded with the parameters, which mean nothing without it.
-            self.register_buffer("leaf_of_word", torch.from_numpy(tree.leaf_of_word_K.copy()))
-            self.register_load_state_dict_post_hook(_restore_tree)  # type: ignore[no-untyped-call]
 
     @property
     def n_summary_words(self) -> int | None:
@@ -184,13 +180,6 @@ def _make_output(config: DocNADEConfig, tree: WordTree | None) -> WordOutput:
         got = "none" if tree is None else f"one of {tree.n_words}"
         raise InvalidArgument(f"tree must have {config.n_words} words, got {got}.")
     return TreeOutput(tree)
-
-
-def _restore_tree(network: nn.Module, _: object) -> None:
-    """Rebuild the output from the tree that was loaded with the parameters."""
-    assert isinstance(network, DocNADENetwork)
-    leaves = network.get_buffer("leaf_of_word").cpu().numpy()
-    network.output = _make_output(network.config, WordTree(leaves))
 
 
 def random_tree(config: DocNADEConfig, seed: int) -> WordTree | None:

@@ -45,7 +45,6 @@ class StoredRun:
     parameter: Arrays = array(dtype=None)
     best: Arrays = array(dtype=None)
     """Empty if no epoch was the best one so far."""
-    buffer: Arrays = array(dtype=None)
     optimizer: Arrays = array(dtype=None)
     """Moments, named `parameter/moment` by the number of the parameter."""
 
@@ -100,7 +99,6 @@ def save_checkpoint(
         history=history,
         parameter=_to_arrays(copy_parameters(network)),
         best=_to_arrays(best or {}),
-        buffer=_to_arrays(dict(network.named_buffers())),
         optimizer=_to_arrays(dict(_named_moments(optimizer))),
     )
     save(path, KIND, run)
@@ -140,7 +138,6 @@ def load_checkpoint(
     stored_parameters, best = _to_tensors(run.parameter), _to_tensors(run.best)
     with damage_errors(str(path)):
         _check_tensors("parameter", stored_parameters, parameters)
-        _check_tensors("buffer", _to_tensors(run.buffer), dict(network.named_buffers()))
         if best:
             _check_tensors("best", best, parameters)
         moments = _group_moments(_to_tensors(run.optimizer), optimizer)

@@ -13,7 +13,7 @@ import bisect
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import call
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,26 +71,13 @@ def _rows_of(bias_RH: Floats, documents: slice) -> Floats:
     return bias_RH if len(bias_RH) == 1 else bias_RH[documents]
 
 
-class OutputLayer(Protocol):
-    """The part of the model between hidden units and word probabilities."""
+OutputLayer = Callable[[Integers, Floats, Floats, Floats, Floats, str, Floats, Floats], Floats]
+"""The part of the model between hidden units and word probabilities: a function of ids_N,
+loss_weight_N, hidden_NH, V_TH, b_T, the activation, grad_V_TH and grad_b_T.
 
-    def run(
-        self,
-        ids_N: Integers,
-        loss_weight_N: Floats,
-        hidden_NH: Floats,
-        V_TH: Floats,
-        b_T: Floats,
-        activation: str,
-        grad_V_TH: Floats,
-        grad_b_T: Floats,
-    ) -> Floats:
-        """Return -w_i log p(v_i | h_i) for the tokens of a block.
-
-        Also add the gradients of V and b, and overwrite the hidden units with the gradients of the
-        activations, unless `grad_V_TH` is empty.
-        """
-        ...
+It returns -w_i log p(v_i | h_i) for the tokens of a block. Unless `grad_V_TH` is empty, it also
+adds the gradients of V and b, and overwrites the hidden units with the gradients of the
+activations."""
 
 
 def evaluate(
@@ -123,7 +110,7 @@ def evaluate(
             _rows_of(c_RH, documents), code, limit, hidden_NH, summary_BH[documents],
         )  # fmt: skip
         run_parts(call, [sum_documents] * n_threads(), small=hidden_NH.size < SMALL_WORK)
-        nll_N = layer.run(
+        nll_N = layer(
             ids_N[tokens], loss_weight_N[tokens], hidden_NH, V_TH, b_T, activation, grad_V, grad_b
         )
         prefix_sums.sum_by_document(nll_N, bounds, nll_B[documents])

@@ -40,34 +40,30 @@ def rows_per_part(n_words: int) -> int:
     return max(PART_LOGITS // n_words // ROW_STEP, 1) * ROW_STEP
 
 
-class SoftmaxLayer:
-    """The softmax as an output layer of the CPU engine."""
-
-    def run(
-        self,
-        ids_N: Integers,
-        loss_weight_N: Floats,
-        hidden_NH: Floats,
-        V_TH: Floats,
-        b_T: Floats,
-        activation: str,
-        grad_V_TH: Floats,
-        grad_b_T: Floats,
-    ) -> Floats:
-        """See `OutputLayer`."""
-        nll_N = np.empty(len(ids_N), np.float32)
-        words_N, weight_N = torch.from_numpy(ids_N).long(), torch.from_numpy(loss_weight_N)
-        V_KH, b_K, grad_V, grad_b = map(torch.from_numpy, (V_TH, b_T, grad_V_TH, grad_b_T))
-        part = rows_per_part(len(V_TH))
-        n_rows = max(LOGITS // len(V_TH) // part, 1) * part
-        for start in range(0, len(ids_N), n_rows):
-            rows = slice(start, start + n_rows)
-            _run_tile(
-                torch.from_numpy(hidden_NH[rows]), V_KH, b_K, words_N[rows], weight_N[rows],
-                torch.from_numpy(nll_N[rows]), activation, grad_V, grad_b,
-                small=hidden_NH.size < SMALL_WORK,
-            )  # fmt: skip
-        return nll_N
+def softmax_layer(
+    ids_N: Integers,
+    loss_weight_N: Floats,
+    hidden_NH: Floats,
+    V_TH: Floats,
+    b_T: Floats,
+    activation: str,
+    grad_V_TH: Floats,
+    grad_b_T: Floats,
+) -> Floats:
+    """Compute the output layer of a softmax, see `OutputLayer`."""
+    nll_N = np.empty(len(ids_N), np.float32)
+    words_N, weight_N = torch.from_numpy(ids_N).long(), torch.from_numpy(loss_weight_N)
+    V_KH, b_K, grad_V, grad_b = map(torch.from_numpy, (V_TH, b_T, grad_V_TH, grad_b_T))
+    part = rows_per_part(len(V_TH))
+    n_rows = max(LOGITS // len(V_TH) // part, 1) * part
+    for start in range(0, len(ids_N), n_rows):
+        rows = slice(start, start + n_rows)
+        _run_tile(
+            torch.from_numpy(hidden_NH[rows]), V_KH, b_K, words_N[rows], weight_N[rows],
+            torch.from_numpy(nll_N[rows]), activation, grad_V, grad_b,
+            small=hidden_NH.size < SMALL_WORK,
+        )  # fmt: skip
+    return nll_N
 
 
 def _run_tile(
@@ -123,6 +119,6 @@ def _run_tile(
 
 def softmax_nll(batch: Batch, parameters: Parameters, activation: str) -> DocumentTerms:
     """See `operations.softmax_nll`."""
-    inputs = partial(evaluate, SoftmaxLayer(), activation), batch
+    inputs = partial(evaluate, softmax_layer, activation), batch
     terms = FusedTerms.apply(*inputs, parameters.need_gradients, *parameters)  # type: ignore[no-untyped-call]
     return DocumentTerms(*terms)

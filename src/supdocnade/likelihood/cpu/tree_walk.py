@@ -10,7 +10,7 @@ one. A subtree owns its nodes. The few nodes above it are shared with other subt
 their gradients separately, and these are added in order at the end.
 """
 
-import functools
+from functools import cache, partial
 from operator import call
 
 import numpy as np
@@ -51,7 +51,7 @@ def split_tree(n_leaves: int, depth: int) -> list[tuple[int, int, tuple[int, ...
     return parts
 
 
-@functools.cache
+@cache
 def _subtree_tables(
     n_leaves: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
@@ -67,50 +67,44 @@ def _subtree_tables(
     return first_leaf, np.array([len(above) for _, _, above in parts]), nodes_above
 
 
-class TreeLayer:
-    """The tree as an output layer of the CPU engine."""
+def walk_tree(
+    tree: WordTree,
+    ids_N: Integers,
+    loss_weight_N: Floats,
+    hidden_NH: Floats,
+    V_TH: Floats,
+    b_T: Floats,
+    activation: str,
+    grad_V_TH: Floats,
+    grad_b_T: Floats,
+) -> Floats:
+    """Compute the output layer of a tree, see `OutputLayer`."""
+    if tree.n_nodes == 0:  # The only word has probability 1.
+        hidden_NH[:] = 0
+        return np.zeros(len(ids_N), np.float32)
+    order, leaves = np.empty_like(ids_N), np.empty_like(ids_N)
+    sort_by_leaf(ids_N, tree.leaf_of_word_K, order, leaves)
+    first_leaf, depths, nodes_above = _subtree_tables(tree.n_words)
+    edges = np.append(np.searchsorted(leaves, first_leaf), len(leaves))
 
-    def __init__(self, tree: WordTree):
-        self.tree = tree
-
-    def run(
-        self,
-        ids_N: Integers,
-        loss_weight_N: Floats,
-        hidden_NH: Floats,
-        V_TH: Floats,
-        b_T: Floats,
-        activation: str,
-        grad_V_TH: Floats,
-        grad_b_T: Floats,
-    ) -> Floats:
-        """See `OutputLayer`."""
-        if self.tree.n_nodes == 0:  # The only word has probability 1.
-            hidden_NH[:] = 0
-            return np.zeros(len(ids_N), np.float32)
-        order, leaves = np.empty_like(ids_N), np.empty_like(ids_N)
-        sort_by_leaf(ids_N, self.tree.leaf_of_word_K, order, leaves)
-        first_leaf, depths, nodes_above = _subtree_tables(self.tree.n_words)
-        edges = np.append(np.searchsorted(leaves, first_leaf), len(leaves))
-
-        nll_N = np.empty(len(order), np.float32)
-        top_V = np.zeros((*nodes_above.shape, hidden_NH.shape[1]), np.float32)
-        top_b = np.zeros(nodes_above.shape, np.float32)
-        walk_subtrees = functools.partial(
-            walk, np.zeros(1, np.int64), edges, depths, order, leaves, self.tree.n_words,
-            loss_weight_N, ACTIVATION_CODES[activation], hidden_NH, V_TH, b_T, grad_V_TH, grad_b_T,
-            top_V, top_b, nll_N,
-        )  # fmt: skip
-        run_parts(call, [walk_subtrees] * n_threads(), small=hidden_NH.size < SMALL_WORK)
-        if len(grad_V_TH):
-            add_shared_gradients(nodes_above, depths, top_V, top_b, grad_V_TH, grad_b_T)
-        return nll_N
+    nll_N = np.empty(len(order), np.float32)
+    top_V = np.zeros((*nodes_above.shape, hidden_NH.shape[1]), np.float32)
+    top_b = np.zeros(nodes_above.shape, np.float32)
+    walk_subtrees = partial(
+        walk, np.zeros(1, np.int64), edges, depths, order, leaves, tree.n_words,
+        loss_weight_N, ACTIVATION_CODES[activation], hidden_NH, V_TH, b_T, grad_V_TH, grad_b_T,
+        top_V, top_b, nll_N,
+    )  # fmt: skip
+    run_parts(call, [walk_subtrees] * n_threads(), small=hidden_NH.size < SMALL_WORK)
+    if len(grad_V_TH):
+        add_shared_gradients(nodes_above, depths, top_V, top_b, grad_V_TH, grad_b_T)
+    return nll_N
 
 
 def tree_nll(
     batch: Batch, parameters: Parameters, tree: WordTree, activation: str
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
-    inputs = functools.partial(evaluate, TreeLayer(tree), activation), batch
+    inputs = partial(evaluate, partial(walk_tree, tree), activation), batch
     terms = FusedTerms.apply(*inputs, parameters.need_gradients, *parameters)  # type: ignore[no-untyped-call]
     return DocumentTerms(*terms)
