@@ -7,6 +7,7 @@ import os
 # busily. Tests of the number of threads set their own. It must be known before numpy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pytest
 import torch
 
 # Scripts that made golden arrays need the programs that are compared with.
@@ -21,3 +22,23 @@ if not torch.cuda.is_available():
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 has_triton = importlib.util.find_spec("triton") is not None
+
+
+@pytest.fixture(scope="module")
+def careful_interpreter():
+    """Fill uninitialised memory with NaN or the largest integer, where kernels are interpreted.
+
+    Small tiles save time in the interpreter, and prefixes soon span several of them.
+    """
+    if torch.cuda.is_available() or not has_triton:
+        yield
+        return
+    from supdocnade.cuda import tree_bands
+
+    torch.use_deterministic_algorithms(True)
+    with pytest.MonkeyPatch.context() as patch:
+        for options in tree_bands.WALK_OPTIONS.values():
+            patch.setitem(options, "TILE", 16)
+        patch.setattr(tree_bands, "MIXED_TILE", 16)
+        yield
+    torch.use_deterministic_algorithms(False)

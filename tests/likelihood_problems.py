@@ -20,10 +20,22 @@ class Problem(NamedTuple):
     tree: WordTree | None
 
     def run(self, activation: str, backend: str) -> DocumentTerms:
+        if backend == "cuda" and self.batch.word_ids_N.device.type == "cpu":
+            return self.interpret(activation)
         with use_backend(backend):
             if self.tree is None:
                 return softmax_nll(self.batch, self.parameters, activation=activation)
             return tree_nll(self.batch, self.parameters, self.tree, activation=activation)
+
+    def interpret(self, activation: str) -> DocumentTerms:
+        """Run the kernels for a GPU by Triton's interpreter; the dispatcher would refuse to."""
+        if self.tree is None:
+            from supdocnade.cuda.softmax import softmax_nll
+
+            return softmax_nll(self.batch, self.parameters, activation)
+        from supdocnade.cuda.tree_bands import tree_nll
+
+        return tree_nll(self.batch, self.parameters, self.tree, activation)
 
     def to(self, dtype: torch.dtype, device: str = "cpu") -> "Problem":
         """Return the same numbers in another precision or place, as new leaves of the graph."""

@@ -11,6 +11,7 @@ from supdocnade.likelihood.contract import Parameters
 pytest.importorskip("triton")
 interpreted = not torch.cuda.is_available()
 DEVICE = "cpu" if interpreted else "cuda"
+pytestmark = pytest.mark.usefixtures("careful_interpreter")
 
 # float32 against float64, as for the other backends.
 FLOAT32 = 5e-6
@@ -19,42 +20,11 @@ FLOAT32 = 5e-6
 BF16 = 2e-2
 
 
-@pytest.fixture(autouse=True)
-def _poisoned_memory():
-    """Fill uninitialised memory with NaN, or with the largest integer."""
-    torch.use_deterministic_algorithms(interpreted)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
-@pytest.fixture(autouse=True)
-def _small_tiles(monkeypatch):
-    """Small tiles save time in the interpreter, and prefixes soon span several tiles."""
-    from supdocnade.cuda import tree_bands
-
-    if not interpreted:
-        return
-    for options in tree_bands.WALK_OPTIONS.values():
-        monkeypatch.setitem(options, "TILE", 16)
-    monkeypatch.setattr(tree_bands, "MIXED_TILE", 16)
-
-
-def run(problem: Problem, activation: str):
-    """Call the backend itself: the dispatcher would refuse tensors that are not on a GPU."""
-    if problem.tree is None:
-        from supdocnade.cuda.softmax import softmax_nll
-
-        return softmax_nll(problem.batch, problem.parameters, activation)
-    from supdocnade.cuda.tree_bands import tree_nll
-
-    return tree_nll(problem.batch, problem.parameters, problem.tree, activation)
-
-
-def check_agreement(problem: Problem, activation: str = "relu", *, uneven: bool = False):
+def check_agreement(problem: Problem):
     """Compare outputs and gradients with plain torch in float64."""
-    expected = outputs_and_gradients(problem.run(activation, "vectorized"), problem, uneven=uneven)
+    expected = outputs_and_gradients(problem.run("relu", "vectorized"), problem)
     single = problem.to(torch.float32, DEVICE)
-    actual = outputs_and_gradients(run(single, activation), single, uneven=uneven)
+    actual = outputs_and_gradients(single.run("relu", "cuda"), single)
     names = ["nll", "summary", "W", "c", "V", "b"]
     for name, a, e in zip(names, actual, expected, strict=True):
         assert a.shape == e.shape, name
@@ -73,28 +43,6 @@ def append_unused_tokens(problem: Problem, count: int) -> Problem:
         checked=True,
     )
     return problem._replace(batch=longer)
-
-
-# The other tests use relu.
-@pytest.mark.parametrize(
-    ("output", "activation", "uneven"), [("tree", "tanh", True), ("softmax", "sigmoid", False)]
-)
-def test_activations_and_uneven_gradients(output, activation, uneven):
-    problem = make_problem(
-        [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=30, scale=0.2
-    )
-    check_agreement(problem, activation, uneven=uneven)
-
-
-@pytest.mark.parametrize(
-    ("output", "uneven", "n_summary_words"), [("tree", True, 30), ("softmax", False, None)]
-)
-def test_biases_of_documents(output, uneven, n_summary_words):
-    problem = make_problem(
-        [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=n_summary_words,
-        document_bias=True, scale=0.2,
-    )  # fmt: skip
-    check_agreement(problem, uneven=uneven)
 
 
 # Trees of one, two and three bands.
@@ -130,68 +78,22 @@ def test_missing_weights_and_weights_of_zero(output):
     check_agreement(problem)
 
 
-@pytest.mark.parametrize("output", ["tree", "softmax"])
-@pytest.mark.parametrize("lengths", [[], [0, 0, 0]])
-def test_batches_without_words(output, lengths):
-    problem = make_problem(lengths, 6, n_topics=8, output=output).to(torch.float32, DEVICE)
-    nll, summary, *gradients = outputs_and_gradients(run(problem, "tanh"), problem)
-    assert nll.tolist() == [0.0] * len(lengths)
-    c_H = problem.parameters.hidden_bias_H.detach()
-    torch.testing.assert_close(summary, c_H.expand(len(lengths), 8))
-    assert not gradients[0].any()
-    assert not gradients[2].any()
-
-
-def test_a_vocabulary_of_one_word():
-    check_agreement(make_problem([4, 0], 1, n_topics=3))
-
-
-def test_a_second_backward_gives_the_same_gradients():
-    problem = make_problem([5, 30], 6, n_topics=4).to(torch.float32, DEVICE)
-    loss = sum(term.sum() for term in run(problem, "tanh"))
-    loss.backward(retain_graph=True)
-    first = problem.gradients()
-    loss.backward()
-    for a, e in zip(problem.gradients(), first, strict=True):
-        torch.testing.assert_close(a, e, rtol=0, atol=0)
-
-
 @pytest.mark.parametrize(("output", "uneven"), [("tree", True), ("softmax", False)])
 def test_entries_after_the_last_token_have_no_influence(output, uneven):
     problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2)
     problem = problem.to(torch.float32, DEVICE)
-    expected = outputs_and_gradients(run(problem, "relu"), problem, uneven=uneven)
+    expected = outputs_and_gradients(problem.run("relu", "cuda"), problem, uneven=uneven)
     longer = append_unused_tokens(problem, 8)
-    actual = outputs_and_gradients(run(longer, "relu"), longer, uneven=uneven)
+    actual = outputs_and_gradients(longer.run("relu", "cuda"), longer, uneven=uneven)
     for a, e in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, e, rtol=0, atol=0)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered")
-@pytest.mark.parametrize("output", ["tree", "softmax"])
-@pytest.mark.parametrize("parameter", [0, 1, 2, 3])
-def test_a_nan_parameter_shows_in_the_loss(output, parameter):
-    problem = make_problem([20], 4, n_topics=3, output=output).to(torch.float32, DEVICE)
-    problem.parameters[parameter].data.fill_(float("nan"))
-    assert run(problem, "relu").nll_B.isnan().all()
-
-
-def test_extreme_logits_stay_finite():
-    problem = make_problem([2], 2, n_topics=1, weighted=False).to(torch.float32, DEVICE)
-    problem.parameters.node_weight_TH.data.zero_()
-    problem.parameters.node_bias_T.data.fill_(1e30)
-    words = torch.tensor([0, 1], dtype=torch.int32, device=DEVICE)
-    terms = run(problem._replace(batch=problem.batch._replace(word_ids_N=words)), "relu")
-    assert terms.nll_B.item() == pytest.approx(1e30)
-    terms.nll_B.sum().backward()
-    assert problem.gradients()[3].item() == pytest.approx(1.0, abs=1e-6)
-
-
 def test_values_without_gradients():
     problem = make_problem([5, 12], 9, n_topics=8, scale=0.2).to(torch.float32, DEVICE)
-    expected = run(problem, "relu").nll_B
+    expected = problem.run("relu", "cuda").nll_B
     frozen = problem._replace(parameters=Parameters(*(p.detach() for p in problem.parameters)))
-    torch.testing.assert_close(run(frozen, "relu").nll_B, expected.detach(), rtol=0, atol=0)
+    torch.testing.assert_close(frozen.run("relu", "cuda").nll_B, expected.detach(), rtol=0, atol=0)
 
 
 def test_rows_of_a_tile_without_a_token_add_nothing_if_exp_overflows():
@@ -224,7 +126,7 @@ def test_operands_in_bf16(monkeypatch, dense):
     problem = make_problem([30, 3, 70], 37, n_topics=9, scale=0.2)
     expected = outputs_and_gradients(problem.run("tanh", "vectorized"), problem)
     single = problem.to(torch.float32, DEVICE)
-    actual = outputs_and_gradients(run(single, "tanh"), single)
+    actual = outputs_and_gradients(single.run("tanh", "cuda"), single)
     for a, e in zip(actual, expected, strict=True):
         assert relative_error(a, e) <= BF16
         assert a.dtype == torch.float32
