@@ -109,9 +109,7 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
 
     layer = tree_layer(case.tree, case.ids_BD.device)
     shape, batch = case.shape, case.batch
-    tokens = SortedTokens(
-        batch.word_ids_N, layer.key_of_word_K, batch.offsets_B1[-1:], layer.n_prefixes
-    )
+    tokens = SortedTokens(batch, layer.key_of_word_K, layer.n_prefixes)
     rows = torch.empty(shape.words, shape.topics, device="cuda").normal_()
     out = torch.zeros(shape.leaves, shape.topics, device="cuda")
     places = batch.word_ids_N.long()

@@ -15,16 +15,14 @@ where few tokens share a prefix of the tree, five times as much.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from supdocnade.cuda.prefix import (
     Chunks,
-    add_documents,
     hidden_units,
     sum_documents,
     sum_gradients,
@@ -99,19 +97,6 @@ def product_precision() -> str:
         return "tf32x3" if exact else "tf32"
 
 
-@dataclass(frozen=True, eq=False)
-class LayerInputs:
-    """Inputs of an output layer other than the hidden units."""
-
-    tokens: SortedTokens
-    ids_N: Tensor
-    loss_weight_N: Tensor | None
-    parameters: Parameters
-    activation: str
-    precision: str
-    want_gradients: bool
-
-
 FinishNodes = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Function from a factor of all gradients, (1,) on the GPU, to the gradients of V and b."""
 
@@ -134,18 +119,26 @@ class OutputLayer(Protocol):
         """Number of prefixes of the keys; a prefix has sixteen keys."""
         ...
 
-    def prepare(self, inputs: LayerInputs) -> tuple[Tensor, ...]:
+    def prepare(
+        self, tokens: SortedTokens, parameters: Parameters, precision: str
+    ) -> tuple[Tensor, ...]:
         """Compute what does not depend on the hidden units, which are computed concurrently."""
         ...
 
     def run(
-        self, inputs: LayerInputs, prepared: tuple[Tensor, ...], hidden_NS: Tensor
+        self,
+        tokens: SortedTokens,
+        parameters: Parameters,
+        prepared: tuple[Tensor, ...],
+        hidden_NS: Tensor,
+        options: dict[str, Any],
     ) -> tuple[Tensor, FinishNodes | None]:
         """Compute the costs of all tokens and, if wanted, the gradients up to the activations.
 
         Parameters
         ----------
         prepared : result of `prepare`.
+        options : those of kernels: ACTIVATION, PRECISION, and GRADIENTS, whether they are wanted.
         hidden_NS : the gradients of the activations are written here, if wanted.
 
         Returns
@@ -166,20 +159,17 @@ def evaluate(
     """See `contract.Evaluate`."""
     precision = product_precision()
     batch = batch._replace(word_ids_N=batch.word_ids_N.int())
-    n_tokens, device = batch.offsets_B1[-1:], batch.word_ids_N.device
+    device = batch.word_ids_N.device
     with side_stream(device) as side:
-        tokens = SortedTokens(batch.word_ids_N, layer.key_of_word_K, n_tokens, layer.n_prefixes)
-        inputs = LayerInputs(
-            tokens, batch.word_ids_N, batch.loss_weight_N, parameters, activation, precision,
-            want_gradients,
-        )  # fmt: skip
-        prepared = layer.prepare(inputs)
+        tokens = SortedTokens(batch, layer.key_of_word_K, layer.n_prefixes)
+        prepared = layer.prepare(tokens, parameters, precision)
     chunks = Chunks(batch)
     # Products in bf16 would round the hidden units anyway.
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     hidden_NS, summary_BH = hidden_units(chunks, parameters, activation, dtype)
     side.join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *prepared)
-    nll_N, finish_nodes = layer.run(inputs, prepared, hidden_NS)
+    options = {"ACTIVATION": activation, "PRECISION": precision, "GRADIENTS": want_gradients}
+    nll_N, finish_nodes = layer.run(tokens, parameters, prepared, hidden_NS, options)
     with side_stream(device) as side:
         terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
     if finish_nodes is None:
@@ -197,12 +187,11 @@ def evaluate(
             grad_summary_BH = grad_summary_BH.contiguous()
         with side_stream(device) as side:
             grad_V, grad_b = finish_nodes(scale)
+            grad_c = total_BH * scale
+            if grad_summary_BH is not None:
+                grad_c += grad_summary_BH
             if c.ndim == 1:
-                grad_c = add_documents(total_BH, scale, grad_summary_BH)
-            else:
-                grad_c = total_BH * scale
-                if grad_summary_BH is not None:
-                    grad_c += grad_summary_BH
+                grad_c = grad_c.sum(dim=0)
         write_suffixes(chunks, gradient_NS, after_CH, scale, grad_summary_BH)
         grad_W = W_KH.new_empty(W_KH.shape)
         sum_rows(tokens, gradient_NS, W_KH.shape[1], layer.word_of_key, grad_W, precision)

@@ -179,18 +179,6 @@ def write_suffixes(
     )  # fmt: skip
 
 
-def add_documents(total_BH: Tensor, scale: Tensor, grad_summary_BH: Tensor | None) -> Tensor:
-    """Return the gradient of c, (H,)."""
-    n_documents, H = total_BH.shape
-    grad_c_H = total_BH.new_empty(H)
-    block = block_columns(H, 32)
-    kernels.add_documents[(triton.cdiv(H, block),)](
-        total_BH, scale, _or_dummy(grad_summary_BH, total_BH), grad_c_H, n_documents,
-        H=H, ROWS=64, BLOCK=block, SUMMARIZED=grad_summary_BH is not None,
-    )  # fmt: skip
-    return grad_c_H
-
-
 def sum_documents(values_N: Tensor, batch: Batch) -> Tensor:
     """Return the sum over the tokens of every document, (B,)."""
     totals_B = values_N.new_empty(batch.n_documents)

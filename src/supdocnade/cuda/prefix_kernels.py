@@ -268,26 +268,6 @@ def write_suffixes(
 
 
 @triton.jit
-def add_documents(
-    totals, scale, grad_summary, out, n_documents,
-    H: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, SUMMARIZED: tl.constexpr,
-):  # fmt: skip
-    """Write the gradient of c: the sum of s Σ_i dL/da_i + dL/dsummary over all documents."""
-    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    factor = tl.load(scale)
-    total = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, n_documents, ROWS):
-        documents = start + tl.arange(0, ROWS)
-        mask = (documents < n_documents)[:, None] & (columns < H)[None, :]
-        places = documents.to(tl.int64)[:, None] * H + columns[None, :]
-        rows = tl.load(totals + places, mask=mask, other=0.0) * factor
-        if SUMMARIZED:
-            rows += tl.load(grad_summary + places, mask=mask, other=0.0)
-        total += tl.sum(rows, axis=0)
-    tl.store(out + columns, total, mask=columns < H)
-
-
-@triton.jit
 def sum_documents(values, offsets, totals, BLOCK: tl.constexpr):
     """Write the sum over the tokens of every document."""
     document = tl.program_id(0)

@@ -7,7 +7,8 @@ import triton
 from torch import Tensor
 
 from supdocnade.cuda import rows_kernels as kernels
-from supdocnade.cuda.prefix import block_columns, search_steps
+from supdocnade.cuda.prefix import block_columns
+from supdocnade.likelihood.contract import Batch
 
 SHIFT = 4
 SLOTS = 1 << SHIFT
@@ -25,16 +26,17 @@ class SortedTokens:
 
     Parameters
     ----------
-    n_tokens : (1,) number of tokens, on the GPU; the tables may be longer.
     n_prefixes : number of possible prefixes of the keys.
 
     Attributes
     ----------
+    n_tokens : (1,) number of tokens, on the GPU; the tables may be longer.
     keys_N, order_N : sorted keys, and the positions of the tokens in the batch.
     first_row_P1 : first row of every prefix, and the number of tokens at the end.
     """
 
-    def __init__(self, ids_N: Tensor, key_of_word_K: Tensor, n_tokens: Tensor, n_prefixes: int):
+    def __init__(self, batch: Batch, key_of_word_K: Tensor, n_prefixes: int):
+        ids_N, n_tokens = batch.word_ids_N, batch.offsets_B1[-1:]
         N = len(ids_N)
         # Keys of two bytes are sorted in half the time.
         small = n_prefixes * SLOTS <= 2**15 - 1
@@ -43,13 +45,13 @@ class SortedTokens:
         kernels.write_keys[(triton.cdiv(N, 1024),)](
             ids_N, key_of_word_K, n_tokens, keys_N, N, max_key, BLOCK=1024
         )
-        self.n_tokens, self.n_prefixes = n_tokens, n_prefixes
+        self.batch, self.n_tokens, self.n_prefixes = batch, n_tokens, n_prefixes
         self.keys_N, self.order_N = torch.sort(keys_N, stable=True)
-        self.first_row_P1 = torch.empty(n_prefixes + 1, dtype=torch.int32, device=ids_N.device)
-        kernels.find_prefixes[(triton.cdiv(n_prefixes + 1, 128),)](
-            self.keys_N, n_tokens, self.first_row_P1, n_prefixes, search_steps(N),
-            SHIFT=SHIFT, BLOCK=128,
-        )  # fmt: skip
+        # Keys after the last token are above all others.
+        first_P1 = torch.arange(n_prefixes + 1, device=ids_N.device) << SHIFT
+        self.first_row_P1 = torch.searchsorted(
+            self.keys_N, first_P1.to(keys_N.dtype), out_int32=True
+        )
 
 
 def sum_rows(

@@ -10,7 +10,7 @@ order. No sum depends on the order of the programs, so the same tokens give the 
 import triton
 import triton.language as tl
 
-from supdocnade.cuda.prefix_kernels import first_piece, search_places
+from supdocnade.cuda.prefix_kernels import first_piece
 
 MAX_KEY = tl.constexpr(2**31 - 1)
 """Above every key."""
@@ -49,22 +49,6 @@ def write_keys(ids, key_of_word, n_tokens, keys, n_slots, max_key, BLOCK: tl.con
     key = tl.load(key_of_word + words, mask=used, other=0)
     key = tl.where(used, key, max_key).to(keys.dtype.element_ty)
     tl.store(keys + tokens, key, mask=tokens < n_slots)
-
-
-@triton.jit
-def find_prefixes(
-    keys, n_tokens, first_row, n_prefixes, n_steps, SHIFT: tl.constexpr, BLOCK: tl.constexpr
-):
-    """Write the first row of every prefix, and the number of tokens at the end."""
-    prefixes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    n = tl.load(n_tokens).to(tl.int32)
-    row = tl.zeros([BLOCK], tl.int32)
-    for step in range(n_steps):
-        rows, apart = search_places(row, step, n_steps)
-        key = tl.load(keys + rows, mask=rows < n, other=0).to(tl.int32)
-        below = (rows < n) & ((key >> SHIFT) < prefixes[:, None])
-        row += tl.sum(below.to(tl.int32), axis=1) * apart
-    tl.store(first_row + prefixes, row, mask=prefixes <= n_prefixes)
 
 
 @triton.jit

@@ -4,11 +4,13 @@ The logits of a part of the tokens exist at a time. Only the GPU knows the numbe
 tokens, so entries after the last token are computed, too, as tokens of weight zero.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from supdocnade.cuda.engine import FinishNodes, LayerInputs, compute_terms
-from supdocnade.cuda.rows import SLOTS
+from supdocnade.cuda.engine import FinishNodes, compute_terms
+from supdocnade.cuda.rows import SLOTS, SortedTokens
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.vectorized import slope, write_softmax_delta
 
@@ -30,19 +32,26 @@ class SoftmaxLayer:
         """See `OutputLayer`."""
         return len(self.word_of_key) // SLOTS
 
-    def prepare(self, inputs: LayerInputs) -> tuple[Tensor, ...]:
+    def prepare(
+        self, tokens: SortedTokens, parameters: Parameters, precision: str
+    ) -> tuple[Tensor, ...]:
         """Return nothing: all steps depend on the hidden units."""
         return ()
 
     def run(
-        self, inputs: LayerInputs, prepared: tuple[Tensor, ...], hidden_NS: Tensor
+        self,
+        tokens: SortedTokens,
+        parameters: Parameters,
+        prepared: tuple[Tensor, ...],
+        hidden_NS: Tensor,
+        options: dict[str, Any],
     ) -> tuple[Tensor, FinishNodes | None]:
         """See `OutputLayer`."""
-        V_KH, b_K = inputs.parameters.node_weight_TH, inputs.parameters.node_bias_T
+        V_KH, b_K = parameters.node_weight_TH, parameters.node_bias_T
         (K, H), N = V_KH.shape, len(hidden_NS)
-        unused_N1 = (torch.arange(N, device=V_KH.device) >= inputs.tokens.n_tokens)[:, None]
-        words_N1 = inputs.ids_N.long()[:, None].masked_fill(unused_N1, 0)
-        weight_N = inputs.loss_weight_N
+        unused_N1 = (torch.arange(N, device=V_KH.device) >= tokens.n_tokens)[:, None]
+        words_N1 = tokens.batch.word_ids_N.long()[:, None].masked_fill(unused_N1, 0)
+        weight_N = tokens.batch.loss_weight_N
         weight_N1 = V_KH.new_ones(N, 1) if weight_N is None else weight_N[:, None]
         weight_N1 = weight_N1.masked_fill(unused_N1, 0.0)
         nll_N = V_KH.new_empty(N)
@@ -55,11 +64,11 @@ class SoftmaxLayer:
             nll_N[rows] = write_softmax_delta(
                 hidden_MH, V_KH, b_K, words_N1[rows], weight_N1[rows], delta_MK
             )
-            if inputs.want_gradients:
+            if options["GRADIENTS"]:
                 grad_V.addmm_(delta_MK.T, hidden_MH)
                 grad_b += delta_MK.sum(dim=0)
-                hidden_NS[rows, :H] = delta_MK @ V_KH * slope(inputs.activation, hidden_MH)
-        if not inputs.want_gradients:
+                hidden_NS[rows, :H] = delta_MK @ V_KH * slope(options["ACTIVATION"], hidden_MH)
+        if not options["GRADIENTS"]:
             return nll_N, None
         return nll_N, lambda scale: (grad_V.mul_(scale), grad_b.mul_(scale))
 

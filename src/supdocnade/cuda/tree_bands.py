@@ -20,9 +20,9 @@ import triton
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.cuda.engine import FinishNodes, LayerInputs, compute_terms
+from supdocnade.cuda.engine import FinishNodes, compute_terms
 from supdocnade.cuda.prefix import block_columns, find_pieces, row_stride
-from supdocnade.cuda.rows import SLOTS, add_parts, add_tiles
+from supdocnade.cuda.rows import SLOTS, SortedTokens, add_parts, add_tiles
 from supdocnade.cuda.tree_band_kernels import walk_prefixes, walk_tiles
 from supdocnade.likelihood import vectorized
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
@@ -143,70 +143,79 @@ class TreeLayer:
         """See `OutputLayer`."""
         return len(self.word_of_key) // SLOTS
 
-    def prepare(self, inputs: LayerInputs) -> tuple[Tensor, ...]:
+    def prepare(
+        self, tokens: SortedTokens, parameters: Parameters, precision: str
+    ) -> tuple[Tensor, ...]:
         """Split the tokens into tiles of one prefix each, if many tokens share a prefix.
 
         Returns
         -------
         Prefix and first row of every tile, and V as the products take it; or nothing.
         """
-        V_TH, n_tokens = inputs.parameters.node_weight_TH, len(inputs.ids_N)
+        V_TH, n_tokens = parameters.node_weight_TH, len(tokens.order_N)
         if n_tokens < DENSE * self.n_prefixes:
             return ()
-        tiles = find_pieces(
-            inputs.tokens.first_row_P1, n_tokens, WALK_OPTIONS[inputs.precision]["TILE"]
-        )
+        tiles = find_pieces(tokens.first_row_P1, n_tokens, WALK_OPTIONS[precision]["TILE"])
         # Rounded once here, not again for every tile.
-        return *tiles, _round_to_bf16(V_TH) if inputs.precision == "bf16" else V_TH
+        return *tiles, _round_to_bf16(V_TH) if precision == "bf16" else V_TH
 
     def run(
         self,
-        inputs: LayerInputs,
+        tokens: SortedTokens,
+        parameters: Parameters,
         prepared: tuple[Tensor, ...],
         hidden_NS: Tensor,
+        options: dict[str, Any],
     ) -> tuple[Tensor, FinishNodes | None]:
         """See `OutputLayer`."""
-        V_TH, b_T = inputs.parameters.node_weight_TH, inputs.parameters.node_bias_T
-        nll_N = b_T.new_empty(len(hidden_NS))
-        gradients = None
-        if inputs.want_gradients:
-            gradients = V_TH.new_empty(V_TH.shape), torch.empty_like(b_T)
+        H, weight_N = parameters.node_weight_TH.shape[1], tokens.batch.loss_weight_N
+        nll_N = parameters.node_bias_T.new_empty(len(hidden_NS))
+        options = {
+            **options,
+            "H": H,
+            "STRIDE": hidden_NS.shape[1],
+            "WIDTH": row_stride(H + 1),  # The gradients of a row of V and of its bias.
+            "N_BANDS": self.bands.n_bands,
+            "WEIGHTED": weight_N is not None,
+        }
+        rows = (
+            hidden_NS, tokens.order_N, tokens.keys_N, nll_N if weight_N is None else weight_N,
+        )  # fmt: skip
         if prepared:
-            finish = self._walk_prefixes(inputs, prepared, hidden_NS, nll_N, gradients)
+            finish = self._walk_prefixes(tokens, parameters, prepared, rows, nll_N, options)
         else:
-            finish = self._walk_tiles(inputs, hidden_NS, nll_N, gradients)
+            finish = self._walk_tiles(tokens, parameters, rows, nll_N, options)
         return nll_N, finish
 
     def _walk_prefixes(
         self,
-        inputs: LayerInputs,
+        tokens: SortedTokens,
+        parameters: Parameters,
         prepared: tuple[Tensor, ...],
-        hidden_NS: Tensor,
+        rows: tuple[Tensor, ...],
         nll_N: Tensor,
-        gradients: tuple[Tensor, Tensor] | None,
+        options: dict[str, Any],
     ) -> FinishNodes | None:
         """Walk where many tokens share a prefix: every tile has one prefix."""
-        tokens = inputs.tokens
+        V_TH, b_T = parameters.node_weight_TH, parameters.node_bias_T
         tile_prefix, tile_start, weights = prepared
-        options = self._options(inputs, hidden_NS)
-        width = options["WIDTH"]
-        parts = self._new_parts(inputs, len(tile_prefix), width, nll_N)
+        walk_options = WALK_OPTIONS[options["PRECISION"]]
+        parts = self._new_parts(len(tile_prefix), nll_N, options)
         walk_prefixes[(len(tile_prefix),)](
-            hidden_NS, tokens.order_N, tokens.keys_N, _loss_weights(inputs, nll_N), tile_prefix,
-            tile_start, tokens.first_row_P1, weights, inputs.parameters.node_bias_T,
+            *rows, tile_prefix, tile_start, tokens.first_row_P1, weights, b_T,
             self.nodes_of_prefix, nll_N, parts,
             V_STRIDE=weights.shape[1], SLOTS=self.nodes_of_prefix.shape[1],
-            BLOCK=block_columns(options["H"], WALK_COLUMNS), **WALK_OPTIONS[inputs.precision],
-            **options,
+            BLOCK=block_columns(options["H"], WALK_COLUMNS), **walk_options, **options,
         )  # fmt: skip
-        if gradients is None:
+        if not options["GRADIENTS"]:
             return None
+        gradients = V_TH.new_empty(V_TH.shape), torch.empty_like(b_T)
 
         def finish(scale: Tensor) -> tuple[Tensor, Tensor]:
             add_tiles(
                 parts, tokens, tile_prefix, self.node_of_slot, self.bands.first_prefix,
-                self.first_prefix, scale, *gradients, width=width,
-                tile=WALK_OPTIONS[inputs.precision]["TILE"],
+                self.first_prefix, scale, *gradients, width=options["WIDTH"],
+                tile=walk_options["TILE"],
             )  # fmt: skip
             return gradients
 
@@ -214,26 +223,28 @@ class TreeLayer:
 
     def _walk_tiles(
         self,
-        inputs: LayerInputs,
-        hidden_NS: Tensor,
+        tokens: SortedTokens,
+        parameters: Parameters,
+        rows: tuple[Tensor, ...],
         nll_N: Tensor,
-        gradients: tuple[Tensor, Tensor] | None,
+        options: dict[str, Any],
     ) -> FinishNodes | None:
         """Walk where few tokens share a prefix: tiles are full and have several prefixes."""
-        tokens, V_TH, b_T = inputs.tokens, *inputs.parameters[2:]
-        options = self._options(inputs, hidden_NS)
+        V_TH, b_T = parameters.node_weight_TH, parameters.node_bias_T
         n_tiles = triton.cdiv(len(nll_N), MIXED_TILE)
-        parts = self._new_parts(inputs, 2 * n_tiles, options["WIDTH"], nll_N)
-        grad_V, grad_b = gradients or (V_TH, b_T)
+        parts = self._new_parts(2 * n_tiles, nll_N, options)
+        grad_V, grad_b = V_TH, b_T
+        if options["GRADIENTS"]:
+            grad_V, grad_b = V_TH.new_empty(V_TH.shape), torch.empty_like(b_T)
+        columns = MIXED_COLUMNS[options["PRECISION"]]
         walk_tiles[(n_tiles,)](
-            hidden_NS, tokens.order_N, tokens.keys_N, _loss_weights(inputs, nll_N),
-            tokens.n_tokens, V_TH, b_T, self.node_of_slot, self.first_prefix, nll_N, grad_V, grad_b,
-            parts,
-            TILE=MIXED_TILE, BLOCK=block_columns(options["H"], MIXED_COLUMNS[inputs.precision]),
+            *rows, tokens.n_tokens, V_TH, b_T, self.node_of_slot, self.first_prefix, nll_N,
+            grad_V, grad_b, parts,
+            TILE=MIXED_TILE, BLOCK=block_columns(options["H"], columns),
             UPPER=triton.next_power_of_2(SLOTS * (self.bands.n_bands - 1)),
             num_warps=4, num_stages=1, **options,
         )  # fmt: skip
-        if gradients is None:
+        if not options["GRADIENTS"]:
             return None
 
         def finish(scale: Tensor) -> tuple[Tensor, Tensor]:
@@ -246,25 +257,11 @@ class TreeLayer:
 
         return finish
 
-    def _options(self, inputs: LayerInputs, hidden_NS: Tensor) -> dict[str, Any]:
-        """Return the options that both kernels share."""
-        H = inputs.parameters.node_weight_TH.shape[1]
-        return {
-            "H": H,
-            "STRIDE": hidden_NS.shape[1],
-            "WIDTH": row_stride(H + 1),  # The gradients of a row of V and of its bias.
-            "N_BANDS": self.bands.n_bands,
-            "WEIGHTED": inputs.loss_weight_N is not None,
-            "ACTIVATION": inputs.activation,
-            "GRADIENTS": inputs.want_gradients,
-            "PRECISION": inputs.precision,
-        }
-
-    def _new_parts(self, inputs: LayerInputs, n_parts: int, width: int, nll_N: Tensor) -> Tensor:
+    def _new_parts(self, n_parts: int, nll_N: Tensor, options: dict[str, Any]) -> Tensor:
         """Return memory for the tiles' contributions to the gradients of nodes."""
-        if not inputs.want_gradients:
+        if not options["GRADIENTS"]:
             return nll_N
-        return nll_N.new_empty(n_parts * self.bands.n_bands * SLOTS * width)
+        return nll_N.new_empty(n_parts * self.bands.n_bands * SLOTS * options["WIDTH"])
 
 
 def _round_to_bf16(table_TH: Tensor) -> Tensor:
@@ -273,10 +270,6 @@ def _round_to_bf16(table_TH: Tensor) -> Tensor:
     rounded_TS = torch.empty(T, row_stride(H), dtype=torch.bfloat16, device=table_TH.device)
     rounded_TS[:, :H].copy_(table_TH)
     return rounded_TS
-
-
-def _loss_weights(inputs: LayerInputs, dummy: Tensor) -> Tensor:
-    return dummy if inputs.loss_weight_N is None else inputs.loss_weight_N
 
 
 _LAYERS: "weakref.WeakKeyDictionary[WordTree, dict[torch.device, TreeLayer]]" = (

@@ -145,9 +145,8 @@ class FusedTerms(torch.autograd.Function):
         """Return the gradients of the parameters."""
         finish, ctx.finish = ctx.finish, None  # A second backward computes its own.
         parameters, batch = Parameters(*ctx.saved_tensors), ctx.batch
-        one = parameters.node_bias_T.new_ones(1)
         if grad_nll_B is None:
-            grad_nll_B = torch.zeros_like(one).expand(batch.n_documents)
+            grad_nll_B = parameters.node_bias_T.new_zeros(1).expand(batch.n_documents)
         with one_torch_thread():
             # One number that was expanded has the stride 0, which shows without waiting for a GPU.
             common = grad_nll_B.numel() == 0 or grad_nll_B.stride(0) == 0
@@ -155,7 +154,8 @@ class FusedTerms(torch.autograd.Function):
                 finish, batch = None, batch.scale_losses(grad_nll_B)
             if finish is None:
                 _, finish = ctx.evaluate(batch, parameters, True)
-            scale = grad_nll_B[:1] if common and grad_nll_B.numel() else one
+            use_given = common and grad_nll_B.numel() > 0
+            scale = grad_nll_B[:1] if use_given else parameters.node_bias_T.new_ones(1)
             return None, None, None, *finish(scale, grad_summary_BH)
 
 
