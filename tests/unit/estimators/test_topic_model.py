@@ -231,8 +231,7 @@ def test_a_run_resumes_from_its_checkpoint_and_refuses_other_data(tmp_path, X, s
     model = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
     again = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
-    assert len(model.history_.seconds) == len(again.history_.epochs)
-    assert again.history_.seconds == []  # Read back, not trained again.
+    assert model.history_ == again.history_
     with pytest.raises(StorageError, match="was made from other data"):
         SupDocNADE(**FAST, checkpoint=folder).fit(X[::-1], scenes.labels)
     with pytest.raises(StorageError, match="was made with n_topics = 8, this run has 9"):
