@@ -9,9 +9,9 @@ A metadata file in the top folder is one of
 `file_name` is a path below the top folder, with slashes or backslashes. `label` replaces the name
 of the sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string
 separated by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown.
-Columns of `metadata.csv` may also be separated by semicolons or tabs. `label` and `tags` may have
-capitals, and `tags` may be called `keywords`. Other columns and empty lines are ignored; the notes
-of `parse_rows` name such columns.
+Columns of `metadata.csv` may also be separated by semicolons or tabs, and their names may have
+capitals; `tags` may be called `keywords`. Other columns and empty lines are ignored; the notes of
+`parse_rows` name such columns.
 """
 
 import csv
@@ -205,10 +205,10 @@ def json_rows(path: str, content: str) -> Iterator[Row]:
 
 def csv_rows(path: str, text: str, column: str = "file_name") -> Iterator[Row]:
     """Yield the rows of a table with commas, semicolons or tabs, and a column of this name."""
-    first_line, _, _ = text.lstrip().partition("\n")
+    first_line, folded = text.lstrip().partition("\n")[0], column.lower()
     separator = ","
     for other in ";\t":  # Semicolons: Excel, where the comma is the decimal point.
-        if column in [cell.strip().strip('"') for cell in first_line.split(other)]:
+        if folded in [cell.strip().strip('"').lower() for cell in first_line.split(other)]:
             separator = other
     header: list[str] = []
     line = 1
@@ -222,6 +222,8 @@ def csv_rows(path: str, text: str, column: str = "file_name") -> Iterator[Row]:
                 continue
             if not header:
                 header = [cell.strip() for cell in cells]
+                if column not in header:
+                    header = [column if name.lower() == folded else name for name in header]
                 if header.count(column) != 1 or len(set(header)) < len(header):
                     expected = f"different names of columns, one of them {column}"
                     raise line_error(path, start, expected, separator.join(cells))

@@ -239,7 +239,8 @@ def _load(
             raise _too_large(name, width * height, MAX_JPEG_PIXELS)
         scale = _jpeg_scale(width, height, least_side)
         if has_mode or scale > 1:
-            image.draft(jpeg_mode if has_mode else image.mode, (width // scale, height // scale))
+            size = max(width // scale, 1), max(height // scale, 1)
+            image.draft(jpeg_mode if has_mode else image.mode, size)
         return _load_pixels(image, name, keep_mode=has_mode)
 
 

@@ -65,7 +65,7 @@ def test_csv(tmp_path, end, encoding):
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
-@pytest.mark.parametrize("name", ["file_name", '"file_name"'])
+@pytest.mark.parametrize("name", ["file_name", '"file_name"', "File_Name"])
 def test_csv_with_other_separators(tmp_path, separator, name):
     rows = [(name, "label", "tags"), ("a.jpg", "coast", "sea, calm|sky")]
     text = "".join(separator.join(row) + "\r\n" for row in rows)

@@ -264,6 +264,11 @@ def test_too_many_scans_are_refused_before_they_are_decoded(colors):
             read(bomb, name="bomb.jpg")
 
 
+def test_a_jpeg_strip_is_decoded_at_a_reduced_size(colors):
+    strip = file_of(Image.fromarray(np.tile(colors[:3], (1, 50, 1))), "JPEG")
+    assert decode(strip, DecodeConfig(max_side=32), reduced=True).shape == (1, 32)
+
+
 @pytest.fixture
 def small_limits(monkeypatch):
     """Limits as they are for photographs of more than 100 megapixels."""
