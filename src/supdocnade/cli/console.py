@@ -107,13 +107,13 @@ class ProgressBars:
         if self._has_lines:
             now = time.perf_counter()
             if is_new and self._has_stage_lines:
-                self._print_line(now, f"{stage} ({total})" if total and total > 1 else stage)
+                self._print_line(now, f"{stage} ({total:,})" if total and total > 1 else stage)
             elif now - self._printed >= SECONDS_BETWEEN_LINES:
                 left = ""
                 if total and done:
                     seconds = (now - self._since) * (total - done) / done
-                    left = f" of {total}, {timedelta(seconds=int(seconds))} left"
-                self._print_line(now, f"{stage}: {done}{left}")
+                    left = f" of {total:,}, {timedelta(seconds=int(seconds))} left"
+                self._print_line(now, f"{stage}: {done:,}{left}")
         if self._bars is None:
             return
         if stage not in self._tasks:

@@ -40,9 +40,9 @@ N_EXAMPLES = 4
 def demo(options: Demo) -> None:
     """Run the demo."""
     output, started = options.output, time.perf_counter()
+    features = resolve_features(options.features)
     if not (options.quiet or options.json):
         print_message("learning from drawn scenes, all on this machine ...")
-    features = resolve_features(options.features)
     command = ["supdocnade", "demo", "-o", f"{output}", "--features", features]
     explain_resuming(f"resume with: {shlex.join(command)}")
     with ProgressBars(quiet=options.quiet) as progress:

@@ -37,7 +37,7 @@ def evaluate(options: Evaluate) -> int:
     if evaluation.n_trained and not options.quiet:
         were = "was" if evaluation.n_trained == 1 else "were"
         print_message(
-            f"note: {evaluation.n_trained} of these photographs {were} used for training, "
+            f"note: {evaluation.n_trained:,} of these photographs {were} used for training, "
             "so the metrics are too good."
         )
     for each in evaluation.skipped:
@@ -75,9 +75,9 @@ def evaluate_model(options: Evaluate, run: RunOptions) -> Evaluation:
 
 def format_evaluation(evaluation: Evaluation, *, all_rows: bool = False) -> str:
     """Return tables of the metrics, the confusions and the tags."""
-    rows = [["photographs", f"{evaluation.n_images}"]]
+    rows = [["photographs", f"{evaluation.n_images:,}"]]
     if evaluation.n_unfamiliar:
-        rows.append(["  unlike the training photographs", f"{evaluation.n_unfamiliar}"])
+        rows.append(["  unlike the training photographs", f"{evaluation.n_unfamiliar:,}"])
     n_classes = len(next(iter(evaluation.confusion.values()), ()))
     # A single class is always predicted.
     if evaluation.accuracy is not None and n_classes > 1:
@@ -86,7 +86,7 @@ def format_evaluation(evaluation: Evaluation, *, all_rows: bool = False) -> str:
             n_sure = evaluation.n_labelled - evaluation.n_unsure
             right = format_right(evaluation.accuracy_of_sure, n_sure)
             rows.append(["  where the model is sure", right])
-            rows.append(["  answers marked unsure", f"{evaluation.n_unsure}"])
+            rows.append(["  answers marked unsure", f"{evaluation.n_unsure:,}"])
         rows.append(["  calibration error", _format_error(evaluation.class_calibration_error)])
     if evaluation.f_measure is not None:
         rows.append(["F-measure of five tags", f"{evaluation.f_measure:.3f}"])
@@ -125,7 +125,7 @@ def _format_confusion(confusion: dict[str, dict[str, int]]) -> str:
         if label in predicted:
             name = f"[{predicted.index(label) + 1}] {clean_name(label)}"
         right = format_percent(row.get(label, 0) / max(sum(row.values()), 1))
-        rows.append([name, right, *(str(row[each]) for each in predicted)])
+        rows.append([name, right, *(f"{row[each]:,}" for each in predicted)])
     # Columns of classes that no photograph has are named below.
     others = [
         f"[{number}] {clean_name(name)}"
@@ -142,13 +142,13 @@ def _format_classes(confusion: dict[str, dict[str, int]]) -> str:
     for label, row in confusion.items():
         total = sum(row.values())
         name = clean_name(label) if label in row else f"{clean_name(label)} (not known)"
-        rows.append([name, str(total), format_percent(row.get(label, 0) / total)])
+        rows.append([name, f"{total:,}", format_percent(row.get(label, 0) / total)])
     lines = [format_table(rows)]
     if confusions := frequent_confusions(confusion, MAX_CLASSES):
         found = [["most frequent confusions", "photographs"]]
         for each in confusions:
             names = f"{clean_name(each['label'])}, predicted as {clean_name(each['predicted'])}"
-            found.append([names, f"{each['count']['hits']} of {each['count']['total']}"])
+            found.append([names, f"{each['count']['hits']:,} of {each['count']['total']:,}"])
         lines.append(format_table(found))
     return "\n\n".join([*lines, "(--all prints the whole matrix)"])
 
@@ -163,8 +163,8 @@ def _format_tags(tags: dict[str, dict[str, Any]], limit: int | None) -> str:
         rows.append(
             [
                 clean_name(tag),
-                str(figures["n_images"]),
-                str(figures["n_predicted"]),
+                f"{figures['n_images']:,}",
+                f"{figures['n_predicted']:,}",
                 *("-" if share is None else format_percent(share) for share in shares),
             ]
         )

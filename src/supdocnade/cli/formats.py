@@ -14,7 +14,7 @@ from supdocnade.cli.console import print_message
 from supdocnade.errors import UnreadableImage, UnreadableImages, install_command
 from supdocnade.folders.photo_folder import PhotoFolder, describe_passed_over, list_folder
 from supdocnade.folders.photo_sources import kind_of_place
-from supdocnade.images.network_library import choose_features
+from supdocnade.images.network_library import choose_features, find_network, list_networks
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.text import clean_name, format_percent
 
@@ -53,7 +53,7 @@ def format_held_out(fitted: FittedScene) -> str:
         n_labelled = int(figures["n_labelled"])
         right = format_right(figures["accuracy"], n_labelled)
         if n_labelled < n_images:
-            number = f" of the {n_labelled}" if n_labelled >= MIN_PERCENT else ""
+            number = f" of the {n_labelled:,}" if n_labelled >= MIN_PERCENT else ""
             right = f"{right}{number} with a class"
         found.append(f"class right for {right}")
     if "f_measure" in figures:
@@ -144,26 +144,34 @@ def terminal_format(
 
     Parameters
     ----------
-    width : of the terminal; longer lines are cut.
+    width : of the terminal; tags that do not fit go to the next lines.
     """
     common = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071 (cut at a slash)
     folder = "".join(common.rpartition("/")[:2])
     longest = max((cell_len(clean_name(name[len(folder) :])) for name in names), default=0)
-    name_width, label_width = min(longest, 32), min(max(map(cell_len, classes), default=0), 24)
+    name_width = min(longest, 32, max(width // 3, 12))
+    label_width = min(max(map(cell_len, classes), default=0), 24)
 
     def format_columns(row: Row) -> str:
-        cells = [set_cell_size(clean_name(row["file"][len(folder) :]), name_width)]
+        name = clean_name(row["file"][len(folder) :])
+        while cell_len(name) > name_width:  # The end tells files apart.
+            name = f"…{name.removeprefix('…')[1:]}"
+        cells = [set_cell_size(name, name_width)]
         if row["label"] is not None:
             share = format_percent(row["probability"]).rjust(5)
             cells.append(f"{set_cell_size(clean_name(row['label']), label_width)} {share}")
         marks = {"unsure": row["unsure"], "unlike the training photographs": row["unfamiliar"]}
         said = [f"({mark})" for mark, holds in marks.items() if holds]
-        named = (
-            f"{clean_name(each['tag'])} {format_percent(each['probability'])}"
-            for each in row["tags"]
-        )
-        line = "  ".join([*cells, *said, ", ".join(named)]).rstrip()
-        return line if cell_len(line) <= width else f"{set_cell_size(line, width - 1)}…"
+        lines, between = ["  ".join([*cells, *said])], "  "
+        indent = " " * cell_len("  ".join(cells))
+        for each in row["tags"]:
+            tag = f"{clean_name(each['tag'])} {format_percent(each['probability'])}"
+            if cell_len(f"{lines[-1]}{between}{tag},") > width:
+                lines[-1] += between.rstrip()
+                lines, between = [*lines, indent], "  "
+            lines[-1] += f"{between}{tag}"
+            between = ", "
+        return "\n".join(line.rstrip() for line in lines)
 
     return folder, format_columns
 
@@ -201,8 +209,12 @@ def offer_skipping() -> Iterator[None]:
 
 
 def resolve_features(features: str) -> str:
-    """Return the features that "auto" stands for on this machine; others as they are."""
-    return choose_features() if features == "auto" else features
+    """Return the features that "auto" stands for on this machine; others if they are installed."""
+    if features == "auto":
+        return choose_features()
+    if features not in ("sift", *list_networks()):
+        find_network(features)  # Raises.
+    return features
 
 
 def describe_features(features: str) -> str:

@@ -163,6 +163,10 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments:
         run(["--help"])
         return 2
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
+    elif arguments == ["version"]:
+        arguments = ["--version"]
     explain_resuming("")
     try:
         code = typer.main.get_command(app).main(

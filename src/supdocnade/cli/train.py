@@ -34,7 +34,6 @@ from supdocnade.errors import (
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import count_tags
-from supdocnade.images.network_library import find_network, list_networks
 from supdocnade.images.source import absolute_address
 from supdocnade.scene.corrections import correct_records, read_corrections
 from supdocnade.scene.dataset import from_records
@@ -95,8 +94,6 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
             words_of = options.photos if corpus is not None else settings.get("add")
             line = f"features: those of {words_of}"
             if words_of is None:
-                if settings["features"] not in ("sift", *list_networks()):
-                    find_network(settings["features"])  # Raises.
                 line = describe_features(settings["features"])
             print_message(line)
             for note in (*describe_records(records, extends=extends), *notes):

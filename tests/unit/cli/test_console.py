@@ -62,18 +62,18 @@ def test_without_a_terminal_lines_show_stages_and_minutes(monkeypatch, capsys, s
     monkeypatch.setattr(console.time, "perf_counter", lambda: now[0])
     with ProgressBars(stage_lines=stage_lines) as progress:
         for at, stage, done, total in (
-            (105, "words", 1, 300),
-            (130, "words", 50, 300),
-            (165, "words", 100, 300),
-            (170, "words", 110, 300),
+            (105, "words", 1, 3000),
+            (130, "words", 500, 3000),
+            (165, "words", 1000, 3000),
+            (170, "words", 1100, 3000),
             (200, "learning", 0, None),
             (261, "learning", 7, None),
-            (262, "words", 111, 300),  # A stage that goes on is not named again.
+            (262, "words", 1110, 3000),  # A stage that goes on is not named again.
         ):
             now[0] = at
             progress(stage, done, total)
-    stages = ["[0:00:05] words (300)", "[0:01:40] learning"]
-    minutes = ["[0:01:05] words: 100 of 300, 0:02:10 left", "[0:02:41] learning: 7"]
+    stages = ["[0:00:05] words (3,000)", "[0:01:40] learning"]
+    minutes = ["[0:01:05] words: 1,000 of 3,000, 0:02:10 left", "[0:02:41] learning: 7"]
     shown = capsys.readouterr().err.splitlines()
     assert shown == (sorted(stages + minutes) if stage_lines else minutes)
 

@@ -6,9 +6,9 @@ from supdocnade.report.evaluation import Evaluation
 LETTERS = "abcdefghijklmn"
 
 
-def evaluation(n_classes, n_tags=0):
+def evaluation(n_classes, n_tags=0, n_right=18):
     classes = LETTERS[:n_classes]
-    confusion = {label: {name: 18 * (name == label) for name in classes} for label in classes}
+    confusion = {label: {name: n_right * (name == label) for name in classes} for label in classes}
     confusion["a"]["b"] = 2
     figures = {"n_images": 9, "n_predicted": 0, "precision": None, "recall": 0.0}
     tags = {f"tag {number:02}": figures for number in range(n_tags)}
@@ -63,6 +63,8 @@ def test_many_classes_have_their_shares_and_confusions():
     assert ["a,", "predicted", "as", "b", "2", "of", "20"] in lines
     assert text.count("predicted as") == 1
     assert "[13]" in format_evaluation(evaluation(13), all_rows=True)
+    for n_classes in (3, 13):
+        assert " 1,800 " in format_evaluation(evaluation(n_classes, n_right=1800))
 
 
 def test_tags_have_precision_and_recall():

@@ -37,17 +37,21 @@ def test_text_has_class_and_tags():
 
 def test_a_terminal_gets_columns():
     names = ["x/a/1.jpg", "x/a/東京.jpg"]
-    folder, format_columns = terminal_format(names, ("coast", "opencountry"), 60)
+    folder, format_columns = terminal_format(names, ("coast", "opencountry"), 48)
     assert folder == "x/a/"
-    lines = [
+    rows = [
         format_columns(prediction(name=names[0], label="opencountry").to_dict()),
         format_columns(prediction(name=names[1], unsure=True).to_dict()),
         format_columns(prediction(name=names[0], tags=(("tag" * 30, 0.9),)).to_dict()),
+        format_columns(prediction(name="x/a/of the year 2019/1.jpg", tags=()).to_dict()),
     ]
-    assert lines == [
+    assert "\n".join(rows).splitlines() == [
         "1.jpg     opencountry  93 %  sea 90 %, sky 60 %",
-        "東京.jpg  coast        93 %  (unsure)  sea 90 %, sky 60 %",
-        "1.jpg     coast        93 %  " + "tag" * 10 + "…",
+        "東京.jpg  coast        93 %  (unsure)  sea 90 %,",
+        "                             sky 60 %",
+        "1.jpg     coast        93 %",
+        "                             " + "tag" * 30 + " 90 %",
+        "…9/1.jpg  coast        93 %",
     ]
     assert terminal_format(["x/a.jpg"], (), 60)[0] == ""
     assert terminal_format([], (), 60)[0] == ""

@@ -30,7 +30,10 @@ def test_commands_have_few_options(command, most):
 def test_without_a_command_there_is_help():
     bare = supdocnade()
     assert (bare.code, bare.out) == (2, supdocnade("--help").out)
-    assert supdocnade("--version").out == f"supdocnade {__version__}\n"
+    for asked in ("--version", "-V", "version"):
+        assert supdocnade(asked).out == f"supdocnade {__version__}\n"
+    assert supdocnade("help").out == supdocnade("--help").out
+    assert supdocnade("help", "train").out == supdocnade("train", "--help").out
 
 
 @pytest.mark.parametrize(

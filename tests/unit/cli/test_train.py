@@ -10,6 +10,14 @@ from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.scene.persistence import load_scene
 
 
+@pytest.mark.parametrize("command", [["train", "none", "-o", "m", "--quiet"], ["demo"]])
+def test_features_are_checked_before_anything_is_done(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    done = supdocnade(*command, "--features", "dinov3")
+    assert done.err.startswith("error: the network 'dinov3' is not installed; ")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
