@@ -99,20 +99,22 @@ def render_report(
 
     The arguments are those of `write_report`.
     """
+    classes = [
+        {
+            **each,
+            "words": _words(fitted, each["words"]),
+            "photographs": _right(fitted, each["label"])[:IN_CARD],
+        }
+        for each in describe_classes(fitted)
+    ]
+    has_cards = any(each["words"] or each["photographs"] or each["tags"] for each in classes)
     return (
         create_environment()
         .get_template("report.html")
         .render(
             title=title,
             fitted=fitted,
-            classes=[
-                {
-                    **each,
-                    "words": _words(fitted, each["words"]),
-                    "photographs": _right(fitted, each["label"])[:IN_CARD],
-                }
-                for each in describe_classes(fitted)
-            ],
+            classes=classes if has_cards else [],
             topics=_topic_cards(fitted),
             cover=_cover(fitted),
             n_regions=fitted.encoder.regions.n_regions,

@@ -109,7 +109,9 @@ def test_a_report_shows_everything():
 def test_a_model_without_patches_has_a_report_without_them():
     fitted = small_model().fitted_
     assert "Patches of visual word" in render_report(fitted)
-    assert "Patches of visual word" not in render_report(strip_scene(fitted))
+    stripped = render_report(strip_scene(fitted))
+    assert "Patches of visual word" not in stripped
+    assert 'id="classes"' not in stripped  # Its cards would be empty.
 
 
 def test_every_class_is_shown_by_right_answers():
@@ -125,6 +127,10 @@ def test_every_class_is_shown_by_right_answers():
         found = [(names[uri], label) for uri, label in re.findall(pattern, page)]
         assert {label for _, label in found} == set(right.values()) != set()
         assert found == [(name, right[name]) for name, _ in found]
+    assert "and 1 more" not in head
+    fewer = tuple(each for each in images if each.label != fitted.classes[0])
+    others = replace(fitted, held_out=replace(fitted.held_out, images=fewer))
+    assert '<p class="small soft">and 1 more</p>' in render_report(others)
     n_right = len(right)
     n_labelled = sum(each.label is not None for each in images)
     assert f"Right for <strong>{n_right} of {n_labelled} photographs</strong>" in head
@@ -172,7 +178,7 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
         (
             {"known": (False, True)},
             ["F-measure of five", "Results by tag"],
-            ["answered rightly", "Accuracy"],
+            ["answered rightly", "Accuracy", "its predicted class", "Without a class"],
         ),
         (
             {"known": (True, False)},
