@@ -80,7 +80,7 @@ def check_problem(response, status, code, file=None):
 def make_client(gallery=None, fitted=None, corrections=None, **settings):
     """A client of a server inside this process."""
     fitted = small_model().fitted_ if fitted is None else fitted
-    options = {"name": "scenes", "gallery": gallery, "corrections": corrections}
+    options = {"folder": Path("scenes"), "gallery": gallery, "corrections": corrections}
     service = Service(fitted, ServeSettings(**settings), **options)
     with TestClient(make_app(service), base_url="http://127.0.0.1:8000") as client:
         client.service = service
@@ -139,7 +139,7 @@ def run_threaded_server(gallery=None, corrections=None, **settings):
     bound = server.bind("127.0.0.1", 0)
     bound.listen()
     address = bound.getsockname()
-    options = {"name": "scenes", "gallery": gallery, "corrections": corrections}
+    options = {"folder": Path("scenes"), "gallery": gallery, "corrections": corrections}
     service = Service(small_model().fitted_, ServeSettings(**settings), **options)
     running = server.make_server(service)
     thread = threading.Thread(target=running.run, args=([bound],))

@@ -233,7 +233,7 @@ def test_a_misspelt_search_offers_what_it_may_mean(page):
     expect(page.locator("#gallery .photo-grid li").first).to_contain_text("forest")
     page.get_by_label("Search").fill("qqqqqqq")
     page.keyboard.press("Enter")
-    expect(page.locator("#gallery > p.soft")).to_contain_text("No matching photographs.")
+    expect(page.locator("#gallery > p.soft")).to_have_text("No matching photographs. ")
     expect(page.get_by_text("Did you mean")).to_have_count(0)
 
 
@@ -324,6 +324,8 @@ def test_phone_needs_no_horizontal_scrolling(phone):
     phone.locator(".tags button").last.tap()
     expect(phone.locator(".picture canvas")).to_be_visible()
     expect(phone.locator(".tags button").last).to_be_in_viewport()
+    expect(phone.locator(".result-body .voters li").first).to_be_attached()
+    assert phone.locator(".result figure").bounding_box()["height"] < 844 / 2
     box = phone.locator(".picture canvas").bounding_box()
     assert box["y"] >= 0
     assert box["y"] + box["height"] < 844
@@ -415,10 +417,18 @@ def test_a_prediction_is_corrected_and_listed(page):
 def test_a_photograph_of_the_gallery_is_corrected(page, server):
     page.goto(f"{server}#/gallery/2")
     page.get_by_role("button", name="Correct").click()
+    page.get_by_label("Class", exact=True).fill("harbour")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#gallery h1 bdi")).to_have_text("harbour")
+    page.get_by_role("link", name="All of this class").click()
+    expect(page.locator("#gallery .photo-grid li")).to_have_count(1)
+    page.locator("#gallery .photo-grid a").click()
+    page.get_by_role("button", name="Correct").click()
     page.get_by_label("Class", exact=True).fill("")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".kept")).to_be_visible()
     page.get_by_role("link", name="Corrections", exact=True).click()
+    expect(page.locator("#corrections pre")).to_contain_text("--corrections")
     row = page.locator(".kept-list li")
     expect(row.locator(".kept-class")).to_have_count(0)
     expect(row.locator("small")).to_contain_text("/photos/coast/02.jpg")

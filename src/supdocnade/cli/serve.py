@@ -1,6 +1,5 @@
 """`supdocnade serve`: a web page and a REST API."""
 
-import os
 from pathlib import Path
 
 from joblib import effective_n_jobs
@@ -27,17 +26,16 @@ def serve(options: Serve) -> int:
     with server.bind(options.host, options.port) as bound:
         fitted, _ = load_scene(model)
         gallery = _load_gallery(model, options.index, fitted, quiet=options.quiet)
-        name = Path(os.path.abspath(model)).name
         file = None if options.corrections is None else CorrectionFile(options.corrections)
-        service = Service(fitted, settings, name=name, gallery=gallery, corrections=file)
+        service = Service(fitted, settings, folder=model, gallery=gallery, corrections=file)
         service.warm_up()
         bound.listen(server.BACKLOG)  # Clients may connect as soon as the URL is printed.
         url = server.server_url(bound)
         if options.json:
             n_photographs = None if gallery is None else len(gallery)
-            print_json({"url": url, "model": name, "gallery": n_photographs})
+            print_json({"url": url, "model": service.name, "gallery": n_photographs})
         elif not options.quiet:
-            print_line(f"Serving {name} at {url} (press Ctrl-C to stop)")
+            print_line(f"Serving {service.name} at {url} (press Ctrl-C to stop)")
         allow_seconds(server.SHUTDOWN_SECONDS + SECONDS)
         interrupted = server.serve(service, bound)
     if not interrupted and not options.quiet:

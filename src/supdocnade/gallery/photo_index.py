@@ -238,6 +238,7 @@ class Gallery:
         self._norm_N = np.einsum("nh,nh->n", self._topics_NH, self._topics_NH)
         self._presence_AN = both_NP[:, n_classes:].T.copy()  # A search reads few tags.
         self._before: dict[int, tuple[int, float, NDArray[np.float32]]] = {}
+        self._new_names: dict[int, tuple[str | None, list[str]]] = {}
         self._predicted_N, self._proba_N = np.zeros(len(self), np.int64), np.ones(len(self))
         if n_classes:
             self._predicted_N = both_NP[:, :n_classes].argmax(axis=1)
@@ -335,6 +336,9 @@ class Gallery:
             tag_matches_N = self._tag_matches(_having_word(self.tag_names, word), least)
             np.maximum(matches_N, tag_matches_N, out=matches_N)
             matches_N[self._rows_with_word(word)] = 1
+            for number, (new_class, new_tags) in self._new_names.items():
+                if _having_word([new_class or "", *new_tags], word):
+                    matches_N[number] = 1
             proba_N *= matches_N
         found = np.flatnonzero(proba_N)
         numbers = found[np.argsort(-proba_N[found], kind="stable")]
@@ -343,7 +347,8 @@ class Gallery:
     def correct(self, path: str, label: str | None, tags: Sequence[str] | None) -> None:
         """Let a class and tags count instead of the predicted ones, which count again if None.
 
-        A photograph of another folder, a class and tags that the model does not know are ignored.
+        A class and tags that the model does not know are found by their words. A photograph of
+        another folder is ignored.
         """
         number = self._numbers.get(path)
         if number is None:
@@ -351,11 +356,13 @@ class Gallery:
         predicted, proba = int(self._predicted_N[number]), float(self._proba_N[number])
         now = predicted, proba, self._presence_AN[:, number].copy()
         predicted, proba, presence_A = self._before.setdefault(number, now)
-        if label in self.classes:
-            predicted, proba = self.classes.index(label), 1.0
+        new_class = None if label in self.classes else label
+        if label is not None:
+            predicted, proba = [*self.classes, label].index(label), 1.0
+        own = [spell_tag(tag, self.tag_names) for tag in tags or ()]
         if tags is not None:
-            own = {spell_tag(tag, self.tag_names) for tag in tags}
             presence_A = np.array([name in own for name in self.tag_names], np.float32)
+        self._new_names[number] = new_class, [tag for tag in own if tag not in self.tag_names]
         self._predicted_N[number], self._proba_N[number] = predicted, proba
         self._presence_AN[:, number] = presence_A
         self.__dict__.pop("_tag_counts", None)
@@ -403,10 +410,14 @@ class Gallery:
         if not self.classes:
             return []
         counts_C = np.bincount(self._predicted_N[numbers], minlength=len(self.classes))
+        counts_C = counts_C[: len(self.classes)]  # Without classes that the model does not know.
         return _rank_counts(counts_C, self.classes)
 
     def label(self, number: int) -> tuple[str, float] | None:
-        """Return the best class and its probability; None if the model has no classes."""
+        """Return the best class and its probability; None if there is no class."""
+        new_class, _ = self._new_names.get(number, (None, []))
+        if new_class is not None:
+            return new_class, 1.0
         if not self.classes:
             return None
         return self.classes[self._predicted_N[number]], float(self._proba_N[number])
@@ -415,7 +426,8 @@ class Gallery:
         """Return the tags of a photograph, the most probable first."""
         proba_A = self._presence_AN[:, number]
         order = np.argsort(-proba_A, kind="stable").tolist()
-        return [
+        _, new_tags = self._new_names.get(number, (None, []))
+        return [(tag, 1.0) for tag in new_tags] + [
             (self.tag_names[tag], float(proba_A[tag]))
             for tag in order
             if proba_A[tag] >= self.threshold

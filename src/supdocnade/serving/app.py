@@ -167,8 +167,9 @@ def make_app(service: Service) -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    for make_routes in (image_routes, browse_routes, correction_routes, page_routes):
+    for make_routes in (image_routes, browse_routes, correction_routes):
         app.include_router(make_routes(service), dependencies=[Depends(refuse_unknown)])
+    app.include_router(page_routes(service))
 
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:

@@ -47,7 +47,7 @@ def browse_routes(service: Service) -> APIRouter:
         n_images=int(fitted.data.get("n_images", 0)),
         held_out=fitted.held_out.figures,
         gallery=None if service.gallery is None else len(service.gallery),
-        corrections=None if service.corrections is None else str(service.corrections.path),
+        corrections=service.training_command,
         limits=LimitsOut(
             request_bytes=settings.max_request_bytes,
             images=settings.max_images,

@@ -222,7 +222,7 @@ class ModelOut(Schema):
         description="Number of photographs in the gallery; null without a gallery."
     )
     corrections: str | None = Field(
-        description="File that keeps corrections; null if the server keeps none."
+        description="Command that learns from the corrections; null if the server keeps none."
     )
     limits: LimitsOut
 

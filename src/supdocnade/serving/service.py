@@ -5,9 +5,12 @@ Requests wait in the event loop while worker threads process their images.
 
 import asyncio
 import math
+import os
+import shlex
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Event
 from time import perf_counter
 from typing import TypeVar
@@ -209,7 +212,7 @@ class Service:
     Parameters
     ----------
     fitted : the model.
-    name : name of the model on the page.
+    folder : folder of the model, whose name is on the page.
     gallery : index of photographs, if any.
     corrections : file that keeps what people correct, if any.
 
@@ -223,11 +226,12 @@ class Service:
         fitted: FittedScene,
         settings: ServeSettings,
         *,
-        name: str = "model",
+        folder: Path = Path("model"),
         gallery: Gallery | None = None,
         corrections: CorrectionFile | None = None,
     ):
-        self.fitted, self.settings, self.name, self.gallery = fitted, settings, name, gallery
+        self.fitted, self.settings, self.gallery = fitted, settings, gallery
+        self.folder, self.name = folder, Path(os.path.abspath(folder)).name
         self.corrections = corrections
         self.correct_gallery(() if corrections is None else corrections.newest(0, len(corrections)))
         self.fingerprint = fitted.fingerprint()
@@ -244,6 +248,14 @@ class Service:
         """True while the service accepts new requests and has had a free worker."""
         is_stuck = self._free_workers.locked() and perf_counter() > self._freed + STUCK_SECONDS
         return not (self.draining or is_stuck)
+
+    @property
+    def training_command(self) -> str | None:
+        """Command that learns from the corrections; None if there is no file of them."""
+        if self.corrections is None:
+            return None
+        files = ["--add", os.fspath(self.folder), "--corrections", str(self.corrections.path)]
+        return shlex.join(["supdocnade", "train", "PHOTOS", *files, "-o", "NEW-MODEL"])
 
     def get_gallery(self) -> Gallery:
         """Return the gallery, or raise an `ApiError` if there is none."""

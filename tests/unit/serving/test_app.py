@@ -75,6 +75,13 @@ def test_every_response_has_security_headers(token_server):
     assert "http" not in policy
 
 
+def test_unknown_parameters_are_refused_but_of_the_page(server):
+    for path in ("/v1/model", "/v1/gallery"):
+        detail = check_problem(server.get(path, params={"x": 1}), 422, "invalid_argument")
+        assert "there is no parameter 'x'" in detail
+    assert server.get("/", params={"x": 1}).status_code == 200
+
+
 def test_token_is_required_if_set(token_server):
     for path in ("/v1/model", "/v1/explore", "/v1/gallery", "/v1/nothing"):
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "secret"}):

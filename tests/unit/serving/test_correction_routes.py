@@ -41,7 +41,8 @@ def test_an_upload_is_corrected_by_the_key_of_its_prediction(client, path):
     assert response.json() == {**sent, "tags": ["sea"]}
     (line,) = path.read_text().splitlines()
     assert json.loads(line)["key"] == storage.read_with_key(photograph(0))[1]
-    assert client.get("/v1/model").json()["corrections"] == str(path)
+    command = f"supdocnade train PHOTOS --add scenes --corrections {path} -o NEW-MODEL"
+    assert client.get("/v1/model").json()["corrections"] == command
 
 
 def test_a_photograph_of_the_gallery_is_corrected_by_its_number(client, gallery, path):
@@ -73,6 +74,15 @@ def test_corrections_count_in_the_gallery_at_once(path, tmp_path):
         assert found["tags"] == [{"tag": tag, "probability": 1.0}]
         listed = client.get("/v1/gallery", params={"label": label, "tag": tag}).json()
         assert listed["photographs"][0]["photograph"] == 3
+        sent = {"photograph": 3, "label": "harbour", "tags": [tag, "shipwreck"]}
+        client.post("/v1/corrections", json=sent)
+        found = client.get("/v1/gallery/3").json()
+        assert (found["label"], found["probability"]) == ("harbour", 1.0)
+        assert [each["tag"] for each in found["tags"]] == ["shipwreck", tag]
+        for words in ("shipwreck", "harbour ship"):
+            listed = client.get("/v1/gallery", params={"words": words}).json()
+            assert [each["photograph"] for each in listed["photographs"]] == [3]
+        assert client.get("/v1/gallery", params={"label": before["label"]}).status_code == 200
         client.post("/v1/corrections", json={"file": opened.path(3)})
         assert client.get("/v1/gallery/3").json() == before
 

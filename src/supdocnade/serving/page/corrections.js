@@ -9,7 +9,7 @@ let nForms = 0;
 const said = ({ label, tags }) => [label, ...(tags ?? [])].filter((each) => each !== null && each !== undefined).join(", ") || "no tags";
 
 // A button that opens a form to correct a photograph. The target is its number in the gallery, or its key and file name.
-export function correctionPanel(model, target, name, predicted) {
+export function correctionPanel(model, target, name, predicted, onSaved = () => {}) {
   const panel = h("div", { class: "correction" });
   let current = { label: predicted.label, tags: predicted.tags.map((each) => each.tag) };
   const closed = (text) => {
@@ -17,6 +17,7 @@ export function correctionPanel(model, target, name, predicted) {
       const form = correctionForm(model, name, current, closed, async (given) => {
         await post("/v1/corrections", { ...target, ...given });
         current = given;
+        onSaved();
       });
       panel.replaceChildren(form);
       form.querySelector("input, button").focus();
@@ -100,7 +101,7 @@ export async function correctionsView(model) {
   await load();
   return [h("h1", {}, "Corrections"),
     h("p", { class: "lead" }, "The next model learns from these classes and tags:"),
-    h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, `supdocnade train PHOTOS --add ${model.name} --corrections ${model.corrections} -o NEW-MODEL`),
+    h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, model.corrections),
     count, list, h("div", { class: "more" }, more)];
 }
 

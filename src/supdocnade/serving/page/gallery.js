@@ -9,6 +9,9 @@ const PAGE_SIZE = 60;
 
 export const galleryLink = (kind, name) => `#/gallery?${new URLSearchParams({ [kind]: name })}`;
 
+// A link for a class or tag, which may be one of a correction that the model does not know.
+const linkAmong = (known, kind, name) => galleryLink(known.includes(name) ? kind : "words", name);
+
 export function photoGrid(photographs, size = "") {
   return h("ul", { class: `photo-grid ${size}` }, photographs.map((each) => {
     const image = loadPicture(h("img", { alt: "", loading: "lazy", width: 160, height: 120 }), each.picture);
@@ -59,12 +62,14 @@ async function listView(model, query) {
   const grid = photoGrid(found.photographs);
   const asked = [...tags, ...(words ? [words] : [])].flatMap((each, i) => [i ? ", " : "", bdi(each)]);
   const title = label && asked.length ? [bdi(label), " with ", ...asked] : label ? [bdi(label)] : asked.length ? asked : ["All photographs"];
+  // A search that finds nothing may find photographs with less likely tags.
+  const asksLikely = asked.length && (search.unlikely || found.total || (await get(`/v1/gallery?${requestFor({ ...search, unlikely: true })}&limit=1`)).total);
   const more = h("div", { class: "more" });
   if (found.total > found.photographs.length) more.append(moreButton(grid, request, found.total));
   announce(`${plural(found.total, "photograph")}.`);
   return [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, ...title), filters(model, search, found),
     h("p", { class: "soft" }, found.total ? `${plural(found.total, "photograph")}${label || asked.length ? ", most probable first" : ""}. ` : "No matching photographs. ",
-      asked.length ? likelyButton(search) : null),
+      asksLikely ? likelyButton(search) : null),
     words && !found.total ? nearestNames(model, search) : null, grid, more];
 }
 
@@ -161,13 +166,16 @@ async function photographView(model, number) {
     addFiles([new File([picture], photo.name, { type: picture.type })]);
     location.hash = "#/";
   } }, "See why");
+  const facts = h("div", {});
+  const show = (shown) => facts.replaceChildren(...[
+    h("h1", { class: "prediction", tabindex: -1 }, shown.label === null ? bdi(shown.name) : className(shown)),
+    shown.label === null ? null : h("p", {}, h("a", { href: linkAmong(model.classes, "label", shown.label) }, "All of this class")),
+    shown.tags.length ? h("ul", { class: "tags", "aria-label": "Tags" }, shown.tags.map((each) =>
+      h("li", {}, h("a", { href: linkAmong(model.tags, "tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null].filter(Boolean));
+  show(photo);
+  const correct = model.corrections && correctionPanel(model, { photograph: photo.photograph }, photo.name, photo, async () => show(await get(`/v1/gallery/${number}`)));
   return [h("a", { class: "back", href: `#/gallery${lastSearch ? `?${lastSearch}` : ""}` }, lastSearch ? "← Back to the search" : "← All photographs"),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
-      h("h1", { class: "prediction" }, photo.label === null ? bdi(photo.name) : className(photo)),
-      photo.label === null ? null : h("p", {}, h("a", { href: galleryLink("label", photo.label) }, "All of this class")),
-      photo.tags.length ? h("ul", { class: "tags", "aria-label": "Tags" }, photo.tags.map((each) =>
-        h("li", {}, h("a", { href: galleryLink("tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null,
-      originalPath(photo.path), h("div", { class: "actions" }, explain),
-      model.corrections ? correctionPanel(model, { photograph: photo.photograph }, photo.name, photo) : null)),
+      facts, originalPath(photo.path), h("div", { class: "actions" }, explain, correct))),
     h("h2", {}, "More like this"), photoGrid(similar.photographs)];
 }

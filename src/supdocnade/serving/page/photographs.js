@@ -22,9 +22,9 @@ function listVoters({ name, voters }) {
   const item = (voter) => h("li", {},
     voter.picture ? h("img", { src: `data:image/jpeg;base64,${voter.picture}`, alt: "" }) : null,
     h("span", {}, bdi(voter.name.split("/").pop()), ` ${percent(voter.share)}`));
-  return h("div", { class: "voters" },
-    h("p", {}, "Similar training photographs with ", bdi(name), ", and their weight:"),
-    h("ul", {}, ...voters.map(item)));
+  if (!voters.length) return [];
+  return [h("p", {}, "Similar training photographs with ", bdi(name), ", and their weight:"),
+    h("ul", {}, ...voters.map(item))];
 }
 
 export function startPhotographs(served) {
@@ -136,6 +136,7 @@ class Card {
     this.photograph = h("img", { alt: `Photograph ${this.name}` });
     this.heatmap = h("canvas", { hidden: true, role: "img" });
     this.legend = h("figcaption", { class: "legend", hidden: true });
+    this.voters = h("div", { class: "voters" });
     this.picture = h("div", { class: "picture" }, this.photograph, this.heatmap);
     this.isDone = false;
     this.body = h("div", { class: "result-body" });
@@ -215,7 +216,7 @@ class Card {
     if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
       tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No likely tags."), this.tagSelect(prediction)));
-    parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
+    parts.push(this.voters, h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
     const similar = model.gallery === null ? null : h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this");
     const { key } = prediction;
     const correct = model.corrections ? correctionPanel(model, { key, file: this.name }, this.name, prediction) : null;
@@ -303,7 +304,7 @@ class Card {
       h("p", { class: "decision" }, bdi(name), `, ${decision}.`),
       h("details", {}, h("summary", {}, "Score"),
         `${signed(whole)} = ${signed(empty)} for an empty picture, ${signed(explanation.spoke_for)} from patches that support it, ${signed(explanation.spoke_against)} from patches against it${explanation.global_share ? `, ${signed(explanation.global_share)} from the picture as a whole` : ""}.`));
-    if (explanation.voters.length) this.legend.append(listVoters(explanation));
+    this.voters.replaceChildren(...listVoters(explanation));
     this.legend.hidden = false;
     this.element.classList.add("explained");
     this.uncover(this.buttons.get(this.explained) ?? this.otherTags);
@@ -320,6 +321,7 @@ class Card {
   hideHeatmap() {
     this.heatmap.hidden = true;
     this.legend.hidden = true;
+    this.voters.replaceChildren();
     this.element.classList.remove("explained");
     if (this.photograph) this.photograph.hidden = false;
   }
