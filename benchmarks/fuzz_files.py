@@ -38,7 +38,7 @@ from benchmarks.mutations import mutate_folder
 from supdocnade.errors import SupDocNADEError
 from supdocnade.schema import load as load_record
 from supdocnade.schema import save
-from supdocnade.visual_words.encode import EncodedImages, encode_all
+from supdocnade.visual_words.encoder import EncodedImages, encode_all
 from supdocnade.visual_words.to_corpus import (
     FEATURES,
     FEATURES_KIND,
@@ -231,7 +231,7 @@ def _use_index(folder: Path) -> None:
 
 
 def _word_cache(folder: Path) -> Any:
-    from supdocnade.visual_words.encode import WordCache
+    from supdocnade.visual_words.encoder import WordCache
 
     return WordCache(folder, small_model().fitted_.encoder)
 

@@ -19,11 +19,10 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.reading import SkippedImage
-from supdocnade.images.regions import Grid, Regions
 from supdocnade.runs import RunOptions
 from supdocnade.schema import load_arrays, save_arrays
 from supdocnade.visual_words.codebook import LEARNING
-from supdocnade.visual_words.encoder import count_words
+from supdocnade.visual_words.encoder import Grid, Regions, count_words
 from supdocnade.visual_words.learn import SAMPLING
 
 Grids = tuple[Grid, ...]

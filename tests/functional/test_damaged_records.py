@@ -33,9 +33,8 @@ from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import NetworkDescriber, Projection
-from supdocnade.visual_words.encode import KIND as CACHED
-from supdocnade.visual_words.encode import EncodedImages, encode_all
-from supdocnade.visual_words.encoder import ImageWords
+from supdocnade.visual_words.encoder import KIND as CACHED
+from supdocnade.visual_words.encoder import EncodedImages, ImageWords, encode_all
 from supdocnade.visual_words.to_corpus import (
     FEATURES,
     FEATURES_KIND,

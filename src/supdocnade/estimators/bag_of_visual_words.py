@@ -21,8 +21,7 @@ from supdocnade.estimators.persistence import WORDS, VisualWords
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.runs import ProgressCallback, RunOptions, no_progress
 from supdocnade.schema import load
-from supdocnade.visual_words.encode import EncodedImages, encode_all, encode_images
-from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.encoder import EncodedImages, ImageEncoder, encode_all, encode_images
 from supdocnade.visual_words.learn import learn_words
 from supdocnade.visual_words.settings import VisualWordSettings
 from supdocnade.visual_words.to_corpus import encode_corpus

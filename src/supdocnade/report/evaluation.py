@@ -33,7 +33,7 @@ from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.prediction import PREDICTING, FittedScene
 from supdocnade.scene.references import Compared
 from supdocnade.scene.tag_heads import present_tags
-from supdocnade.visual_words.encode import encode_images
+from supdocnade.visual_words.encoder import encode_images
 from supdocnade.visual_words.to_corpus import read_features
 
 BLOCK_SIZE = 256

@@ -46,7 +46,7 @@ from supdocnade.scene.tag_heads import fit_votes, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.trainer import train_network
-from supdocnade.visual_words.encode import encode_all
+from supdocnade.visual_words.encoder import encode_all
 from supdocnade.visual_words.learn import learn_words
 from supdocnade.visual_words.settings import VisualWordSettings
 

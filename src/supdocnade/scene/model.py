@@ -45,7 +45,7 @@ from supdocnade.scene.sharing import (
     upload,
     write_shared_model,
 )
-from supdocnade.visual_words.encode import encode_all
+from supdocnade.visual_words.encoder import encode_all
 
 
 @document_settings

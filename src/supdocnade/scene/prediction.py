@@ -34,8 +34,7 @@ from supdocnade.scene.tag_heads import TagVotes, tag_head
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.schema import array, fingerprint
 from supdocnade.training.config import History
-from supdocnade.visual_words.encode import encode_images
-from supdocnade.visual_words.encoder import ImageEncoder, ImageWords, count_words
+from supdocnade.visual_words.encoder import ImageEncoder, ImageWords, count_words, encode_images
 
 if TYPE_CHECKING:
     from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords

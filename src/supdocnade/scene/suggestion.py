@@ -26,8 +26,7 @@ from supdocnade.scene.prediction import (
     iter_predictions,
     predict_compared,
 )
-from supdocnade.visual_words.encode import encode_images
-from supdocnade.visual_words.encoder import ImageWords
+from supdocnade.visual_words.encoder import ImageWords, encode_images
 
 CONFIDENT, IMPROBABLE = 0.9, 0.02
 """Least probability of a class or a tag that a photograph should have, and largest of a tag that it

@@ -1,20 +1,24 @@
-"""Encoder of one image: patches, their visual words, and the region of each; example patches."""
+"""Visual words of images: the patches of an image, their words, and the region of each.
 
-from collections.abc import Sequence
+Many images are encoded in parallel, with a cache on disk that is keyed by their contents.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from math import ceil, sqrt
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_shape
-from supdocnade.errors import InvalidArgument
-from supdocnade.images.decode import DecodeConfig, decode, encode
-from supdocnade.images.regions import Regions
-from supdocnade.schema import array, fingerprint, stored
+from supdocnade.checks import check_count
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.images.reading import READING, SkippedImage, map_images, read_with_key
+from supdocnade.runs import RunOptions
+from supdocnade.schema import array, fingerprint, load, save, stored
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import (
     Describer,
@@ -22,6 +26,111 @@ from supdocnade.visual_words.describer import (
     NetworkDescriber,
     SIFTDescriber,
 )
+
+SMALL_SIDE = 64
+"""Longest side in pixels below which a file gets a warning: little of a photograph can be seen."""
+
+KIND = "ImageWords"
+"""Of the files of a cache."""
+
+Grid = tuple[int, int]
+"""Rows and columns of cells."""
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Cells of one or several grids over the image, numbered consecutively.
+
+    Parameters
+    ----------
+    grids : rows and columns of each grid. The paper has ((2, 2),); a pyramid has several, such as
+        ((1, 1), (2, 2), (4, 4)), and each patch lies in one cell of each.
+    """
+
+    grids: tuple[Grid, ...]
+
+    def __post_init__(self) -> None:
+        if not self.grids:
+            raise InvalidArgument("grid must have at least one grid, got none.")
+        for grid in self.grids:
+            if len(grid) != 2:
+                raise InvalidArgument(f"grid must be rows and columns, got {grid!r}.")
+            for side in grid:
+                check_count("grid", side, least=1)
+
+    @classmethod
+    def of(cls, given: Grid | Sequence[Grid]) -> "Regions":
+        """Return the regions for one grid (rows, columns), or for a list of grids.
+
+        >>> Regions.of((2, 2)).n_regions, Regions.of([(1, 1), (2, 2), (4, 4)]).n_regions
+        (4, 21)
+        """
+        if not isinstance(given, Iterable):
+            raise InvalidArgument(f"grid must be rows and columns, got {given!r}.")
+        parts: list[Any] = list(given)
+        several = all(isinstance(part, Iterable) for part in parts)
+        grids: list[Any] = [tuple(part) for part in parts] if several else [tuple(parts)]
+        return cls(tuple(grids))
+
+    @property
+    def n_regions(self) -> int:
+        """R, the number of cells of all grids."""
+        return sum(rows * columns for rows, columns in self.grids)
+
+    def cells(
+        self,
+        centres_S2: NDArray[np.floating],
+        size: tuple[int, int],
+        *,
+        mirror: bool = False,
+    ) -> NDArray[np.int64]:
+        """Return the cell of each patch in each grid, (patches, grids).
+
+        The cell of a patch with centre (y, x) is row floor(rows · y / height) and column
+        floor(columns · x / width); cells are numbered row by row, grid after grid.
+
+        Parameters
+        ----------
+        centres_S2 : (patches, 2) y and x of the centres, in pixels, within the image.
+        size : height and width of the image.
+        mirror : whether the patches of the mirror image follow.
+
+        >>> Regions.of((2, 2)).cells(np.array([[1.0, 1.0], [1.0, 9.0], [9.0, 9.0]]), (10, 10))
+        array([[0],
+               [1],
+               [3]])
+        """
+        if mirror:
+            mirrored_S2 = np.stack([centres_S2[:, 0], size[1] - 1 - centres_S2[:, 1]], axis=1)
+            return self.cells(np.concatenate([centres_S2, mirrored_S2]), size)
+        places, first = [], 0
+        for rows, columns in self.grids:
+            cells = np.floor(centres_S2 * (rows, columns) / size).astype(np.int64)
+            if cells.size and not ((cells >= 0) & (cells < (rows, columns))).all():
+                raise InvalidArgument(f"centres must lie within an image of {size}.")
+            places.append(first + cells[:, 0] * columns + cells[:, 1])
+            first += rows * columns
+        return np.stack(places, axis=1)
+
+    def words(
+        self, words_SM: NDArray[np.integer], cells_SG: NDArray[np.int64], n_words: int
+    ) -> NDArray[np.int64]:
+        """Return the column of each pair of word and region, in 0 .. n_words · R - 1.
+
+        Parameters
+        ----------
+        words_SM : (patches, words per patch).
+        cells_SG : (patches, grids).
+
+        >>> regions = Regions.of((2, 2))
+        >>> regions.words(np.array([[7], [7]]), np.array([[0], [3]]), 240).tolist()
+        [7, 727]
+        """
+        if words_SM.size and not (words_SM.min() >= 0 and words_SM.max() < n_words):
+            raise InvalidArgument(
+                f"words must lie in 0 .. {n_words - 1}, got {words_SM.min()} .. {words_SM.max()}."
+            )
+        return (cells_SG[:, None, :] * n_words + words_SM[:, :, None]).reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,59 +267,147 @@ def count_words(documents: Sequence[NDArray[np.int32]], n_features: int) -> spar
     return sparse.csr_array((counts, words, ends), shape=(len(documents), n_features))
 
 
-QUALITY = 70
-"""WebP quality; a patch of 48 × 48 pixels has about 260 bytes, without it 6,912."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncodedImages:
+    """Counts of the words of many images, and the features of the images."""
 
-_AS_IT_IS = DecodeConfig(color=True)
-
-
-@dataclass(frozen=True, eq=False)
-class PatchExamples:
-    """Example patches of visual words, the most typical of each word first."""
-
-    pictures: tuple[bytes, ...] = array("K")
-    """A WebP file of each word, the patches in rows; no bytes for a word without examples."""
-    n_examples_K: NDArray[np.int32] = array("K", np.int32, least=0)
-    """(words,) number of examples of each word."""
-    side: int = stored(least=1)
-    """Pixels along a side of a patch."""
+    counts: sparse.csr_array = array("BW", np.int64, least=1)
+    """(images, words); rows of images that were skipped are empty."""
+    skipped: tuple[SkippedImage, ...]
+    keys: tuple[str | None, ...] = stored(axis="B")
+    """Digests of the contents of the images; None for those that were skipped."""
+    global_features: NDArray[np.float32] | None = array(
+        "BF", np.float32, stored_as=np.float16, default=None
+    )
+    """(images, features) of whole images, each row divided by its root mean square, if a network
+    describes them; rows of images that were skipped are zero."""
 
     def __post_init__(self) -> None:
-        if [n > 0 for n in self.n_examples_K.tolist()] != [len(each) > 0 for each in self.pictures]:
-            raise InvalidArgument("examples must have a picture of each word with examples")
+        numbers = [each.number for each in self.skipped]
+        if not {*numbers} <= {*range(len(self.keys))}:
+            raise InvalidArgument(f"skipped must be of {len(self.keys)} images, got {numbers}")
 
-    @classmethod
-    def of(cls, patches: Sequence[NDArray[np.uint8]], side: int) -> "PatchExamples":
-        """Return examples, given the patches of each word as (examples, side, side, 3) pixels."""
-        pictures = tuple(_draw(each) if len(each) else b"" for each in patches)
-        return cls(pictures, np.array([len(each) for each in patches], np.int32), side)
-
-    def patches(self, word: int) -> NDArray[np.uint8]:
-        """Return the examples of a word, (examples, side, side, 3), as they are after WebP."""
-        n_examples, side = int(self.n_examples_K[word]), self.side
-        if n_examples == 0:
-            return np.empty((0, side, side, 3), np.uint8)
-        n_rows, n_columns = _grid(n_examples)
-        picture = decode(self.pictures[word], _AS_IT_IS, name=f"picture of word {word}")
-        check_shape("picture", picture.shape, (n_rows * side, n_columns * side, 3))
-        rows = picture.reshape(n_rows, side, n_columns, side, 3).swapaxes(1, 2)
-        return rows.reshape(-1, side, side, 3)[:n_examples]
-
-    def __add__(self, other: "PatchExamples") -> "PatchExamples":
-        """Return the examples of words, and of further words after them."""
-        numbers_K = np.concatenate([self.n_examples_K, other.n_examples_K])
-        return PatchExamples(self.pictures + other.pictures, numbers_K, self.side)
+    @property
+    def read(self) -> NDArray[np.bool_]:
+        """(images,) False for images that were skipped."""
+        read = np.ones(len(self.keys), np.bool_)
+        read[[each.number for each in self.skipped]] = False
+        return read
 
 
-def _grid(n_examples: int) -> tuple[int, int]:
-    """Return the rows and columns of a picture."""
-    n_columns = ceil(sqrt(n_examples))
-    return ceil(n_examples / n_columns), n_columns
+class WordCache:
+    """A folder with one small file per image and encoder.
+
+    A file that is damaged, by a full disk for example, counts as missing.
+
+    Parameters
+    ----------
+    folder : created if it is missing.
+    encoder : its fingerprint is the name of the folder of its files.
+    """
+
+    def __init__(self, folder: str | Path, encoder: ImageEncoder):
+        self.folder = Path(folder) / encoder.fingerprint()
+        self._n_features, self._n_image_features = encoder.n_features, encoder.n_image_features
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnwritableFile(f"{folder} cannot be a cache: {error.strerror}.") from error
+
+    def get(self, key: str | None) -> ImageWords | None:
+        """Return the words of an image, or None if they are not in the cache."""
+        if key is None:
+            return None
+        try:
+            found = load(self._path(key), KIND, ImageWords)
+        except StorageError:
+            return None
+        n_image_features = 0 if found.features_F is None else len(found.features_F)
+        is_ours = (found.key, n_image_features) == (key, self._n_image_features)
+        return found if is_ours and found.ids.max(initial=0) < self._n_features else None
+
+    def put(self, words: ImageWords) -> None:
+        """Store the words of an image; several processes may do so at the same time.
+
+        An image without a key is not stored.
+        """
+        if words.key is not None:
+            # A file that a power failure cut off is damaged, so nobody waits for the disk.
+            save(self._path(words.key), KIND, words, sync=False)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / key
 
 
-def _draw(patches: NDArray[np.uint8]) -> bytes:
-    (n_rows, n_columns), side = _grid(len(patches)), patches.shape[1]
-    cells = np.zeros((n_rows * n_columns, side, side, 3), np.uint8)
-    cells[: len(patches)] = patches
-    rows = cells.reshape(n_rows, n_columns, side, side, 3).swapaxes(1, 2)
-    return encode(rows.reshape(n_rows * side, n_columns * side, 3), "WEBP", quality=QUALITY)
+def encode_images(
+    encoder: ImageEncoder,
+    images: Sequence[Any],
+    options: RunOptions = RunOptions(),
+    *,
+    stage: str = READING,
+    numbers: Sequence[int] | None = None,
+) -> Iterator[ImageWords | SkippedImage]:
+    """Yield the words of each image, or a `SkippedImage`.
+
+    Parameters
+    ----------
+    options : `cache` stores the words of images by content, so that a killed run resumes and a
+        renamed image is not encoded again. `device` is where a network runs.
+    stage, numbers : as for `map_images`.
+    """
+    cache = None if options.cache is None else WordCache(options.cache, encoder)
+    encode = partial(_encode_image, encoder, cache, options.device)
+    yield from map_images(encode, images, options, stage=stage, numbers=numbers)
+
+
+def encode_all(
+    encoder: ImageEncoder, images: Sequence[Any], options: RunOptions = RunOptions()
+) -> EncodedImages:
+    """Return the counts of the words of images, and the images that could not be read.
+
+    Parameters
+    ----------
+    options : as for `encode_images`.
+    """
+    n_image_features, skipped = encoder.n_image_features, []
+    nothing = np.zeros(n_image_features, np.float32) if n_image_features else None
+    words = []
+    for found in encode_images(encoder, images, options):
+        if isinstance(found, SkippedImage):
+            skipped.append(found)
+            found = ImageWords(np.empty(0, np.int32), nothing)
+        words.append(found)
+    features_BF = None
+    if n_image_features:
+        features_BF = np.array([each.features_F for each in words], np.float32)
+        features_BF = features_BF.reshape(-1, n_image_features)
+    return EncodedImages(
+        counts=count_words([each.ids for each in words], encoder.n_features),
+        skipped=tuple(skipped),
+        keys=tuple(each.key for each in words),
+        global_features=features_BF,
+    )
+
+
+def _encode_image(
+    encoder: ImageEncoder,
+    cache: WordCache | None,
+    device: str,
+    source: Any,
+    name: str,
+    number: int,
+) -> ImageWords:
+    """Return the words of an image, from the cache if they are there."""
+    content, key = read_with_key(source)
+    words = None if cache is None else cache.get(key)
+    if words is None:
+        encoded = encoder.encode(content, name, device)
+        height, width = encoded.size
+        if isinstance(content, bytes) and max(height, width) < SMALL_SIDE:
+            warnings.warn(
+                f"{name} has only {width} × {height} pixels; expect more errors.", stacklevel=2
+            )
+        words = replace(encoded.words, key=key)
+        if cache is not None:
+            cache.put(words)
+    return words

@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.reading import SkippedImage, map_images
-from supdocnade.images.regions import Regions
 from supdocnade.runs import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads
-from supdocnade.visual_words.codebook import Codebook, fit_codebook
+from supdocnade.visual_words.codebook import Codebook, PatchExamples, fit_codebook
 from supdocnade.visual_words.describer import (
     Describer,
     FunctionDescriber,
     NetworkDescriber,
     SIFTDescriber,
 )
-from supdocnade.visual_words.encoder import ImageEncoder, PatchExamples
+from supdocnade.visual_words.encoder import ImageEncoder, Regions
 from supdocnade.visual_words.settings import VisualWordSettings
 
 SAMPLE_SIZE, NETWORK_SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 40_000, 20

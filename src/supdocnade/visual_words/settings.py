@@ -12,9 +12,9 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.feature_network import is_network_name
-from supdocnade.images.regions import Grid, Regions
 from supdocnade.runs import DEVICES
 from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
+from supdocnade.visual_words.encoder import Grid, Regions
 
 
 @dataclass(eq=False, repr=False)

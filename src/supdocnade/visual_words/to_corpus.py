@@ -18,8 +18,7 @@ from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.schema import array, damage_errors, load, save
 from supdocnade.seeding import named_generator
 from supdocnade.unfinished import ShardParts, digest
-from supdocnade.visual_words.encode import EncodedImages, encode_all
-from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.encoder import EncodedImages, ImageEncoder, encode_all
 
 SHARD_SIZE = 1000
 """Images per shard: about 4 MB of words at 961 per image."""

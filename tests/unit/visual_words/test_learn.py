@@ -5,9 +5,9 @@ from tests.textures import stripes
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
-from supdocnade.images.regions import Regions
 from supdocnade.runs import RunOptions
 from supdocnade.visual_words.describer import SIFTDescriber
+from supdocnade.visual_words.encoder import Regions
 from supdocnade.visual_words.learn import cut_patches, fit_words, sample_patches
 
 PLAIN = SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
