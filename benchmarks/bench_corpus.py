@@ -29,8 +29,9 @@ def fill(folder: Path, n_shards: int, n_documents: int = N_DOCUMENTS) -> Corpus:
     rng = np.random.default_rng(0)
     corpus = Corpus.create(folder, n_words=N_WORDS)
     for size in map(len, np.array_split(np.arange(n_documents), n_shards)):
-        ids = rng.integers(0, N_WORDS, (size, LENGTH)).astype(np.int32)
-        corpus.append(list(ids), names=[f"photograph {number}.jpg" for number in range(size)])
+        ids = rng.integers(0, N_WORDS, (size, LENGTH))
+        counts = np.stack([np.bincount(each, minlength=N_WORDS) for each in ids])
+        corpus.append(counts, names=[f"photograph {number}.jpg" for number in range(size)])
     return corpus
 
 
@@ -51,7 +52,7 @@ def time_reading(folder: Path) -> dict[str, float]:
 def time_appending(folder: Path) -> dict[str, float]:
     """Return milliseconds for each of the last appends, by the number of shards then."""
     corpus = Corpus.create(folder / "appended", n_words=N_WORDS)
-    document = [np.zeros(1, np.int32)]
+    document = np.eye(1, N_WORDS)
     last = 200
     found = {}
     for total in APPENDS:

@@ -427,7 +427,7 @@ class _Converter:
         if len(value) != len(parts):
             raise InvalidArgument(f"{place} must have {len(parts)} values, got {shorten(value)}")
         if {*parts} == {*map(type, value)} == {str} and rule.choices is None:
-            items: list[Any] = [*map(sys.intern, value)]  # Many, of which most are equal: tags.
+            items: list[Any] = [*map(sys.intern, value)]  # One string for equal ones.
         else:
             items = [
                 self.value(f"{place}[{number}]", each, part, rule)

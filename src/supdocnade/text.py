@@ -6,8 +6,8 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from supdocnade.errors import StorageError
 
@@ -22,7 +22,7 @@ _UNPRINTABLE = ("Cc", "Cs", "Cn", "Co")
 
 
 @contextmanager
-def open_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def open_file(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
     """Open a regular file: a pipe would wait for ever, and a device has no end."""
     try:
         with open(path, "rb", opener=_open_at_once) as file:

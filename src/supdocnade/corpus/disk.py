@@ -8,16 +8,16 @@ record does. `docs/decisions/0009-many-photographs.md` has the reasons for this 
 import hashlib
 import json
 import os
-import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_count
@@ -25,6 +25,7 @@ from supdocnade.corpus.tokens import BLOCK_TOKENS, MemoryTokens, canonical_count
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.schema import array, digest, from_file, load, load_arrays, rises_to, save, stored
 from supdocnade.storage import LOCK, lock_folder, temporary_target, write_atomically
+from supdocnade.text import open_file
 
 KIND, FILE = "Corpus", "corpus.safetensors"
 SHARD = "CorpusShard"
@@ -55,8 +56,11 @@ class ShardRecord:
     keys: list[str | None] = stored(axis="B")
 
     def __post_init__(self) -> None:
-        if len(self.offsets_B1) != len(self.names) + 1 or not self.names:
-            raise InvalidArgument("it must have one offset more than documents")
+        n_documents = len(self.offsets_B1) - 1
+        if len(self.names) != n_documents or not self.names:
+            raise InvalidArgument(
+                f"names must be of {n_documents} documents, got {len(self.names)}"
+            )
         if not rises_to(int(self.offsets_B1[-1]), self.offsets_B1):
             raise InvalidArgument("offsets must rise from 0")
 
@@ -68,7 +72,8 @@ class Shard:
         self.file, self.path = (shard_path(folder, number, part) for part in ("safetensors", "ids"))
         self.digest, record = self._read()
         self.offsets_B1, self.checksum = record.offsets_B1, record.ids
-        self._check()
+        with open_file(self.path) as file:
+            self._check(file)
 
     def _read(self) -> tuple[str, ShardRecord]:
         arrays, description = load_arrays(self.file)
@@ -93,31 +98,18 @@ class Shard:
 
     def read_into(self, target: NDArray[np.int32], first: int) -> None:
         """Fill an array with the ids from the given one on."""
-        self._check()
-        rest = target.view(np.uint8).data
-        try:
-            with open(self.path, "rb", buffering=0) as file:
-                file.seek(first * ID.itemsize)
-                while rest and (n_read := file.readinto(rest)):
-                    rest = rest[n_read:]
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error.strerror}.") from error
-        if rest:
+        with open_file(self.path) as file:
+            self._check(file)
+            file.seek(first * ID.itemsize)
+            n_read = file.readinto(target.view(np.uint8).data)
+        if n_read < target.nbytes:
             raise StorageError(f"{self.path} is damaged: it was truncated.")
 
-    def _check(self) -> None:
-        """Raise `StorageError` unless a regular file of the right size has the ids."""
-        expected = self.n_tokens * ID.itemsize
-        try:
-            found = os.stat(self.path)
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be read: {error.strerror}.") from error
-        if not stat.S_ISREG(found.st_mode):
-            raise StorageError(f"{self.path} is not a regular file.")
-        if found.st_size != expected:
-            raise StorageError(
-                f"{self.path} is damaged: it has {found.st_size} bytes, expected {expected}."
-            )
+    def _check(self, file: BufferedReader) -> None:
+        """Raise `StorageError` unless the file of the ids has the right size."""
+        found, expected = os.fstat(file.fileno()).st_size, self.n_tokens * ID.itemsize
+        if found != expected:
+            raise StorageError(f"{self.path} is damaged: it has {found} bytes, not {expected}.")
 
     def verify(self, n_words: int) -> None:
         """Raise `StorageError` unless every byte is as written and the contents are consistent."""
@@ -189,7 +181,7 @@ class Corpus:
     >>> folder = tempfile.TemporaryDirectory()
     >>> corpus = Corpus.create(folder.name, n_words=3)
     >>> corpus.append(np.array([[2, 0, 1], [0, 0, 1]]), labels=["sea", None])
-    >>> corpus.append([np.array([2, 0, 2])])
+    >>> corpus.append(np.array([[1, 0, 2]]))
     >>> corpus.shape, corpus.n_tokens, corpus.labels
     ((3, 3), 7, ['sea', None, None])
     >>> Corpus.open(folder.name).counts([2, 0]).toarray().tolist()
@@ -214,8 +206,6 @@ class Corpus:
         path = Path(folder)
         if check_count("n_words", n_words, least=1) > MAX_VOCABULARY:
             raise InvalidArgument(f"n_words must be at most {MAX_VOCABULARY}, got {n_words}.")
-        if encoder is not None and not isinstance(encoder, str):
-            raise InvalidArgument(f"encoder must be a str or None, got {encoder!r}.")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -279,17 +269,27 @@ class Corpus:
 
         Parameters
         ----------
-        documents : (documents, words) sparse or dense counts, whole and not negative; or a list
-            of arrays of word ids, one array per document, in any order.
+        documents : (documents, words) sparse or dense counts, whole and not negative.
         names : names of the documents, None where unknown.
         labels : their classes, None where unknown.
         tags : their annotations, None where unknown.
         keys : digests that are equal for copies of a document, None where unknown.
         """
-        as_ids = isinstance(documents, list | tuple)
-        tokens = (_tokens_from_ids if as_ids else _tokens_from_matrix)(documents, self.n_words)
+        matrix = canonical_counts("documents", documents)
+        if matrix.shape[1] != self.n_words:
+            raise InvalidArgument(
+                f"documents must have {self.n_words} columns, got {matrix.shape[1]}."
+            )
+        if not matrix.shape[0]:
+            raise InvalidArgument("documents must be at least one, got none.")
+        tokens = MemoryTokens.from_counts("documents", matrix)
+        if tokens.weighted:
+            raise InvalidArgument("documents of a corpus must have whole counts, got fractions.")
         given = {"names": names, "labels": labels, "tags": tags, "keys": keys}
-        records = _check_records(given, n_documents=len(tokens.length_B))
+        unknown = [None] * matrix.shape[0]
+        records: dict[str, Any] = {
+            name: unknown if values is None else values for name, values in given.items()
+        }
         number, content = len(self.shards), tokens.ids_N.astype(ID, copy=False).tobytes()
         path, ids_path = (shard_path(self.folder, number, p) for p in ("safetensors", "ids"))
         checksum = hashlib.blake2b(content, digest_size=16).hexdigest()
@@ -374,7 +374,7 @@ class Corpus:
         digests = [self.n_words, *(shard.digest for shard in self.shards)]
         return hashlib.blake2b(repr(digests).encode(), digest_size=16).hexdigest()
 
-    def counts(self, rows: ArrayLike | slice | None = None) -> sparse.csr_array:
+    def counts(self, rows: Any = None) -> sparse.csr_array:
         """Return counts as a matrix, (chosen documents, words).
 
         Parameters
@@ -384,10 +384,7 @@ class Corpus:
         numbers = np.arange(len(self))
         if rows is not None:
             try:
-                chosen = rows if isinstance(rows, slice) else np.asarray(rows)
-                if not isinstance(chosen, slice) and chosen.size == 0:
-                    chosen = slice(0)
-                numbers = np.atleast_1d(numbers[chosen])
+                numbers = np.atleast_1d(numbers[rows])
             except IndexError as error:
                 raise InvalidArgument(
                     f"rows must be numbers of {len(self)} documents, a mask or a slice: {error}."
@@ -449,58 +446,3 @@ class Corpus:
             np.concatenate([none, *(each[:-1] for each in offsets)]),
             np.cumsum([0, *map(len, self.shards)])[:-1],
         )
-
-
-def _tokens_from_matrix(documents: Any, n_words: int) -> MemoryTokens:
-    matrix = canonical_counts("documents", documents)
-    if matrix.shape[1] != n_words:
-        raise InvalidArgument(f"documents must have {n_words} columns, got {matrix.shape[1]}.")
-    tokens = MemoryTokens.from_counts("documents", matrix)
-    if tokens.weighted:
-        raise InvalidArgument("documents of a corpus must have whole counts, got fractions.")
-    return tokens
-
-
-def _tokens_from_ids(documents: Sequence[Any], n_words: int) -> MemoryTokens:
-    parts = [np.empty(0, np.int32)]
-    for number, ids in enumerate(documents):
-        if not isinstance(ids, np.ndarray) or ids.ndim != 1:
-            what = f"{ids.ndim} dimensions" if isinstance(ids, np.ndarray) else type(ids).__name__
-            raise InvalidArgument(
-                f"documents in a list must be arrays of word ids, got {what} for number {number}."
-            )
-        if ids.size and ids.dtype.kind not in "iu":
-            raise InvalidArgument(
-                f"documents in a list must be integers, got {ids.dtype} for number {number}."
-            )
-        if ids.size and not (ids.min() >= 0 and ids.max() < n_words):
-            raise InvalidArgument(
-                f"documents must have word ids in 0 .. {n_words - 1}, "
-                f"got {ids.min()} .. {ids.max()} for number {number}."
-            )
-        parts.append(np.sort(ids).astype(np.int32))
-    return MemoryTokens(np.concatenate(parts), np.cumsum([0, *map(len, parts[1:])]))
-
-
-def _check_records(given: dict[str, Any], n_documents: int) -> dict[str, list[Any]]:
-    """Return names, labels, tags and keys as lists; None means unknown for all documents."""
-    if n_documents == 0:
-        raise InvalidArgument("documents must be at least one, got none.")
-    records: dict[str, list[Any]] = {}
-    for name, values in given.items():
-        if values is not None and (isinstance(values, str) or not isinstance(values, Iterable)):
-            raise InvalidArgument(f"{name} must be a list, got {values!r}.")
-        found: list[Any] = [None] * n_documents if values is None else list(values)
-        if len(found) != n_documents:
-            raise InvalidArgument(f"{name} must be a list of {n_documents}, got {len(found)}.")
-        what, kinds = (
-            ("lists of str", list | tuple | np.ndarray) if name == "tags" else ("str", str)
-        )
-        for number, value in enumerate(found):
-            right = isinstance(value, kinds) and all(isinstance(x, str) for x in value)
-            if value is not None and not right:
-                raise InvalidArgument(
-                    f"{name} must be {what} or None, got {value!r} for document {number}."
-                )
-        records[name] = found
-    return records

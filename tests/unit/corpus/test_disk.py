@@ -26,7 +26,7 @@ def fill(folder):
     corpus = Corpus.create(folder, n_words=4, encoder="sift")
     corpus.append(WHOLE, names=["a", "b", None, "Straße"], labels=["sea", None, "sea", "city"])
     corpus.append(MORE, tags=[["sand", "tide"], None])
-    corpus.append([np.array([3, 0, 3]), np.array([], np.int8)], tags=[[], ("x",)])
+    corpus.append(np.array([[1, 0, 0, 2], [0, 0, 0, 0]]), tags=[[], ("x",)])
     return corpus
 
 
@@ -63,7 +63,7 @@ def test_files_are_as_documented(corpus):
 
 
 def test_rows_are_indexed_as_in_an_array(corpus):
-    chosen = ([5, 0, 0], [-1], np.arange(8) % 2 == 0, slice(2, 7, 2), 3, [], np.array([], bool))
+    chosen = ([5, 0, 0], [-1], np.arange(8) % 2 == 0, slice(2, 7, 2), 3, [])
     for rows in chosen:
         expected = np.atleast_2d(EVERYTHING[rows if np.size(rows) else slice(0)])
         assert corpus.counts(rows).toarray().tolist() == expected.tolist()
@@ -86,7 +86,7 @@ def test_keys_are_stored_if_they_are_given(corpus):
     corpus.append(MORE, keys=["f00", None])
     for one in (corpus, Corpus.open(corpus.folder, verify=True)):
         assert one.keys == [None] * 8 + ["f00", None]
-    with pytest.raises(InvalidArgument, match="keys must be a list of 2, got 1"):
+    with pytest.raises(InvalidArgument, match="the length 1 of keys must be 2"):
         corpus.append(MORE, keys=["f00"])
 
 
@@ -121,20 +121,13 @@ def test_the_fingerprint_sees_contents_and_order(tmp_path):
         ),
         (np.ones(4), {}, "documents must have two dimensions, got 1"),
         (np.ones((0, 4)), {}, "documents must be at least one, got none"),
-        ([], {}, "documents must be at least one, got none"),
-        ([[0, 1]], {}, "documents in a list must be arrays of word ids, got list for number 0"),
-        ([np.ones((1, 4), int)], {}, "must be arrays of word ids, got 2 dimensions"),
-        ([np.array([0.5])], {}, "documents in a list must be integers, got float64 for number 0"),
-        ([np.array([0]), np.array([4])], {}, r"word ids in 0 .. 3, got 4 .. 4 for number 1"),
-        ([np.array([2**32])], {}, r"word ids in 0 .. 3, got 4294967296"),
-        ([np.array([-1])], {}, r"word ids in 0 .. 3, got -1 .. -1"),
-        (WHOLE, {"names": ["a"]}, "names must be a list of 4, got 1"),
+        (WHOLE, {"names": ["a"]}, "names must be of 4 documents: 1"),
         (WHOLE, {"names": "abcd"}, "names must be a list, got 'abcd'"),
         (WHOLE, {"labels": 3}, "labels must be a list, got 3"),
-        (WHOLE, {"labels": [1, 2, 3, 4]}, "labels must be str or None, got 1 for document 0"),
-        (WHOLE, {"labels": [None, np.nan, "", ""]}, "labels must be str or None, got nan"),
-        (WHOLE, {"tags": ["a"] * 4}, "tags must be lists of str or None, got 'a' for document 0"),
-        (WHOLE, {"tags": [[], [], [], [3]]}, r"got \[3\] for document 3"),
+        (WHOLE, {"labels": [1, 2, 3, 4]}, r"labels\[0\] must be of type str, got 1"),
+        (WHOLE, {"labels": [None, np.nan, "", ""]}, r"labels\[1\] must be of type str, got nan"),
+        (WHOLE, {"tags": ["a"] * 4}, r"tags\[0\] must be a list, got 'a'"),
+        (WHOLE, {"tags": [[], [], [], [3]]}, r"tags\[3\]\[0\] must be of type str, got 3"),
     ],
 )
 def test_wrong_documents_are_refused_and_nothing_is_stored(corpus, documents, options, message):
@@ -151,7 +144,6 @@ def test_wrong_documents_are_refused_and_nothing_is_stored(corpus, documents, op
     [
         ({"n_words": 0}, "n_words must be a whole number of at least 1, got 0"),
         ({"n_words": 2**31}, "n_words must be at most 2147483647"),
-        ({"n_words": 3, "encoder": 5}, "encoder must be a str or None, got 5"),
     ],
 )
 def test_wrong_settings_are_refused(tmp_path, options, message):
@@ -321,7 +313,7 @@ IDS = [0, 1, 1, 1, 3, 3, 3]
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (np.array(IDS, np.int64), "has 56 bytes, expected 28"),
+        (np.array(IDS, np.int64), "has 56 bytes, not 28"),
         (np.array([*IDS[:-1], 4], np.int32), r"ids must lie in 0 .. 3, got 0 .. 4"),
         (np.array([-1, *IDS[1:]], np.int32), r"ids must lie in 0 .. 3, got -1 .. 3"),
         (np.array([1, 0, 1, 1, 3, 3, 3], np.int32), "ids must rise within a document"),
@@ -344,7 +336,7 @@ def test_missing_and_irregular_files_are_named(corpus):
     with pytest.raises(StorageError, match=r"shard-00000.ids cannot be read: No such file"):
         Corpus.open(corpus.folder)
     os.mkfifo(path)
-    with pytest.raises(StorageError, match=r"shard-00000.ids is not a regular file"):
+    with pytest.raises(StorageError, match=r"shard-00000.ids must be a file"):
         Corpus.open(corpus.folder)
-    with pytest.raises(StorageError, match=r"shard-00000.ids is not a regular file"):
+    with pytest.raises(StorageError, match=r"shard-00000.ids must be a file"):
         corpus.counts()
