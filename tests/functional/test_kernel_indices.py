@@ -64,7 +64,7 @@ GUARDS = {
         "first": "threads.even_ranges",
         "last": "threads.even_ranges",
     },
-    f"{CUDA}.optimizers": {},
+    f"{CUDA}.graph_updates": {},
     f"{CUDA}.prefix_kernels": {
         "ids": CALL,
         "offsets": CALL,

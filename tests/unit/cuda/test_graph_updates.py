@@ -5,16 +5,29 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
+pytest.importorskip("triton")
 
 from supdocnade.corpus import Documents
 from supdocnade.cuda import graph_updates
 from supdocnade.cuda.device_corpus import DeviceCorpus
-from supdocnade.cuda.graph_updates import GraphTrainer, GraphUpdates, recording_bytes
+from supdocnade.cuda.graph_updates import (
+    GraphTrainer,
+    GraphUpdates,
+    SingleKernelAdam,
+    recording_bytes,
+)
+from supdocnade.likelihood import operations
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training import trainer as module
 from supdocnade.training.config import EpochRecord, TrainerConfig
 from supdocnade.training.trainer import Trainer
+
+not_compiled = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="kernels are compiled for the GPU"
+)
 
 
 class NoStream:
@@ -122,13 +135,11 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled for the GPU")
+@not_compiled
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_the_kernels_of_a_gpu_update_as_the_cpu_does(monkeypatch, optimizer):
     """By Triton's interpreter."""
-    pytest.importorskip("triton")
     from supdocnade.cuda import tree_bands
-    from supdocnade.likelihood import operations
 
     results = []
     for interpreted in (False, True):
@@ -183,3 +194,44 @@ def test_memory_of_a_recording():
     _, network = make_case()
     numbers = sum(p.numel() for p in network.parameters())
     assert recording_bytes(network) == 3 * 4 * numbers
+
+
+def test_the_registry_loads_optimizers_whose_rates_are_tensors():
+    trainer_type = operations.own_trainer("cuda")
+    assert trainer_type is GraphTrainer
+    _, network = make_case()
+    for name, expected in {"adam": SingleKernelAdam, "sgd": torch.optim.SGD}.items():
+        made = trainer_type(network, TrainerConfig(optimizer=name, learning_rate=0.25)).optimizer
+        assert type(made) is expected
+        (group,) = made.param_groups
+        assert torch.equal(group["lr"], torch.tensor(0.25))
+        assert list(map(id, group["params"])) == list(map(id, network.parameters()))
+
+
+@not_compiled
+def test_single_kernel_adam_is_adam_and_resumes():
+    generator = torch.Generator().manual_seed(0)
+    # More than a block, less than one, a single number.
+    start = [torch.randn(shape, generator=generator) for shape in [(70, 20), (9,), (1,)]]
+    ours, theirs = ([nn.Parameter(value.clone()) for value in start] for _ in range(2))
+    rates = [torch.tensor(0.01), 0.01]
+    kinds = (SingleKernelAdam, torch.optim.Adam)
+    optimizers = [
+        kind(each, lr=rate, fused=True)
+        for kind, each, rate in zip(kinds, (ours, theirs), rates, strict=True)
+    ]
+    for update in range(6):
+        for mine, its in zip(ours, theirs, strict=True):
+            mine.grad = torch.randn(mine.shape, generator=generator)
+            its.grad = mine.grad.clone()
+        if update == 3:
+            again = SingleKernelAdam(ours, lr=rates[0], fused=True)
+            again.load_state_dict(optimizers[0].state_dict())
+            optimizers[0] = again
+        for optimizer in optimizers:
+            optimizer.step()
+    for mine, its in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, its, rtol=2e-6, atol=2e-7)
+        here, there = optimizers[0].state[mine], optimizers[1].state[its]
+        assert here["step"] == there["step"] == 6
+        torch.testing.assert_close(here["exp_avg_sq"], there["exp_avg_sq"], rtol=2e-6, atol=1e-8)
