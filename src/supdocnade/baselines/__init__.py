@@ -3,7 +3,6 @@
 ================== ========================================================================
 dirichlet_kernels  variational inference of latent Dirichlet allocation with a response
 dirichlet          documents, inference and updates of topics, in parallel
-dirichlet_model    the estimator of such a model: fit, predict, annotate
 supervised_lda     `SLDA`: the response is a softmax of topic frequencies; `MMLDA`: it is a margin
 replicated_softmax `ReplicatedSoftmax`: an undirected model without classes
 ================== ========================================================================

@@ -107,11 +107,12 @@ def test_unknown_classes_and_tags_are_left_out():
         ({"topic_prior": 0.0}, "topic_prior must be a finite number above 0, got 0.0"),
         ({"smoothing": -1}, "smoothing must be a finite number above 0, got -1"),
         ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0"),
+        ({"cost": 0}, "cost must be a finite number above 0, got 0"),
     ],
 )
 def test_wrong_settings(options, message):
     with pytest.raises(InvalidArgument, match=message):
-        SLDA(**options).fit(X, LABELS)
+        MMLDA(**options).fit(X, LABELS)
 
 
 def test_wrong_arguments(model):
@@ -128,10 +129,6 @@ def test_documents_without_words(model):
     np.testing.assert_array_equal(model.transform(empty), 1 / 6)
     both = sparse.vstack([X[:3], empty], format="csr")
     assert model.perplexity(both) == model.perplexity(X[:3])
-
-
-SCENES = scene_corpus(120, n_visual_words=40, mean_length=60)[0]
-X, LABELS, TAGS = sparse.csr_array(SCENES.counts), SCENES.labels, SCENES.tags
 
 
 def test_classes_are_separated_and_the_objective_rises():
@@ -162,8 +159,3 @@ def test_the_loss_is_the_hinge_loss():
     loss_B = (bounds[1] - bounds[0]) / 2.0
     assert (loss_B >= hinge_B - 1e-12).all()
     assert (loss_B <= hinge_B + TEMPERATURE * np.log(4)).all()
-
-
-def test_a_wrong_cost():
-    with pytest.raises(InvalidArgument, match="cost must be a finite number above 0, got 0"):
-        MMLDA(cost=0).fit(X, LABELS)
