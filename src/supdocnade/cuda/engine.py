@@ -13,10 +13,11 @@ Memory: one row of H numbers per token, the gradients, and partial sums of V of 
 where few tokens share a prefix of the tree, five times as much.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ from supdocnade.cuda.prefix import (
     sum_gradients,
     write_suffixes,
 )
-from supdocnade.cuda.rows import SortedTokens, sum_rows
+from supdocnade.cuda.rows import SLOTS, SortedTokens, sum_rows
 from supdocnade.likelihood.contract import (
     Batch,
     DocumentTerms,
@@ -101,30 +102,26 @@ FinishNodes = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Function from a factor of all gradients, (1,) on the GPU, to the gradients of V and b."""
 
 
-class OutputLayer(Protocol):
-    """The part of the model between hidden units and word probabilities."""
+class OutputLayer(ABC):
+    """The part of the model between hidden units and word probabilities.
 
-    @property
-    def key_of_word_K(self) -> Tensor:
-        """Key of every word, by which tokens are sorted."""
-        ...
+    Parameters
+    ----------
+    key_of_word_K : key of every word, by which tokens are sorted.
+    word_of_key : word of every key, -1 for none; a prefix has sixteen keys.
+    """
 
-    @property
-    def word_of_key(self) -> Tensor:
-        """Word of every key, -1 for none."""
-        ...
-
-    @property
-    def n_prefixes(self) -> int:
-        """Number of prefixes of the keys; a prefix has sixteen keys."""
-        ...
+    def __init__(self, key_of_word_K: Tensor, word_of_key: Tensor):
+        self.key_of_word_K, self.word_of_key = key_of_word_K, word_of_key
+        self.n_prefixes = len(word_of_key) // SLOTS
 
     def prepare(
         self, tokens: SortedTokens, parameters: Parameters, precision: str
     ) -> tuple[Tensor, ...]:
         """Compute what does not depend on the hidden units, which are computed concurrently."""
-        ...
+        return ()
 
+    @abstractmethod
     def run(
         self,
         tokens: SortedTokens,
@@ -146,7 +143,6 @@ class OutputLayer(Protocol):
         nll_N : w_i · -log p(v_i | h_i).
         finish : the rest of the gradients of V and b, if wanted.
         """
-        ...
 
 
 def evaluate(

@@ -117,14 +117,13 @@ def hidden_units(
     )
     per_document, scan_options = _per_document(chunks, H)
     scan_options["BIAS_STRIDE"] = 0 if bias.ndim == 1 else H
+    scans = [(below_CH, summary_BH)]
     if limited:
-        kernels.add_chunks[per_document](
-            batch.offsets_B1, below_CH, bias, summary_BH, **scan_options
+        scans.append((sums_CH, torch.empty_like(summary_BH)))
+    for sums, totals in scans:
+        kernels.scan_chunks[per_document](
+            batch.offsets_B1, sums, bias, totals, REVERSE=False, BIASED=True, **scan_options
         )
-    totals_BH = torch.empty_like(summary_BH) if limited else summary_BH
-    kernels.scan_chunks[per_document](
-        batch.offsets_B1, sums_CH, bias, totals_BH, REVERSE=False, BIASED=True, **scan_options
-    )
     kernels.write_hidden[per_chunk](
         *tables, sums_CH, hidden_NS, STRIDE=hidden_NS.shape[1], ACTIVATION=activation, **options
     )

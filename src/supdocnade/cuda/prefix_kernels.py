@@ -138,26 +138,6 @@ def scan_chunks(
 
 
 @triton.jit
-def add_chunks(
-    offsets, sums, bias, totals,
-    H: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    BIAS_STRIDE: tl.constexpr,
-):  # fmt: skip
-    """Write the sum of the bias and all chunks of a document to `totals` (see `scan_chunks`)."""
-    document = tl.program_id(0)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    begin, end = piece_range(offsets, document, CHUNK)
-    here = document.to(tl.int64) * BIAS_STRIDE + columns
-    total = tl.load(bias + here, mask=columns < H, other=0.0)
-    for start in range(begin, end, ROWS):
-        chunks = start + tl.arange(0, ROWS)
-        used = (chunks < end)[:, None] & (columns < H)[None, :]
-        places = chunks.to(tl.int64)[:, None] * H + columns[None, :]
-        total += tl.sum(tl.load(sums + places, mask=used, other=0.0), axis=0)
-    tl.store(totals + document.to(tl.int64) * H + columns, total, mask=columns < H)
-
-
-@triton.jit
 def activate(values, ACTIVATION: tl.constexpr):
     """Return g(a)."""
     if ACTIVATION == "relu":

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from supdocnade.cuda.engine import FinishNodes, compute_terms
+from supdocnade.cuda.engine import FinishNodes, OutputLayer, compute_terms
 from supdocnade.cuda.rows import SLOTS, SortedTokens
 from supdocnade.likelihood.contract import Batch, DocumentTerms, Parameters
 from supdocnade.likelihood.vectorized import slope, write_softmax_delta
@@ -18,25 +18,13 @@ LOGITS = 2**26
 """Number of logits that exist at a time: 256 MiB, or those of one token if these are more."""
 
 
-class SoftmaxLayer:
+class SoftmaxLayer(OutputLayer):
     """The softmax as an output layer of the GPU engine; the key of a word is its number."""
 
     def __init__(self, n_words: int, device: torch.device):
         n_keys = -(-n_words // SLOTS) * SLOTS
         keys = torch.arange(n_keys, dtype=torch.int32, device=device)
-        self.key_of_word_K = keys[:n_words]
-        self.word_of_key = keys.masked_fill(keys >= n_words, -1)
-
-    @property
-    def n_prefixes(self) -> int:
-        """See `OutputLayer`."""
-        return len(self.word_of_key) // SLOTS
-
-    def prepare(
-        self, tokens: SortedTokens, parameters: Parameters, precision: str
-    ) -> tuple[Tensor, ...]:
-        """Return nothing: all steps depend on the hidden units."""
-        return ()
+        super().__init__(keys[:n_words], keys.masked_fill(keys >= n_words, -1))
 
     def run(
         self,

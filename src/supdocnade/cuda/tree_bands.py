@@ -20,7 +20,7 @@ import triton
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.cuda.engine import FinishNodes, compute_terms
+from supdocnade.cuda.engine import FinishNodes, OutputLayer, compute_terms
 from supdocnade.cuda.prefix import block_columns, find_pieces, row_stride
 from supdocnade.cuda.rows import SLOTS, SortedTokens, add_parts, add_tiles
 from supdocnade.cuda.tree_band_kernels import walk_prefixes, walk_tiles
@@ -122,7 +122,7 @@ MIXED_COLUMNS = {"bf16": 128, "tf32": 64, "tf32x3": 64}
 """Columns per step of such a tile, tuned for four warps."""
 
 
-class TreeLayer:
+class TreeLayer(OutputLayer):
     """The tree as an output layer of the GPU engine, with its tables on a device."""
 
     def __init__(self, tree: WordTree, device: torch.device):
@@ -132,16 +132,10 @@ class TreeLayer:
         def to_device(table: object) -> Tensor:
             return torch.as_tensor(table, device=device)
 
-        self.key_of_word_K = to_device(self.bands.key_of_word_K)
+        super().__init__(to_device(self.bands.key_of_word_K), to_device(self.bands.word_of_key))
         self.node_of_slot = to_device(self.bands.node_of_slot)
         self.nodes_of_prefix = to_device(self.bands.nodes_of_prefix(n_slots))
-        self.word_of_key = to_device(self.bands.word_of_key)
         self.first_prefix = to_device(self.bands.first_prefix).int()
-
-    @property
-    def n_prefixes(self) -> int:
-        """See `OutputLayer`."""
-        return len(self.word_of_key) // SLOTS
 
     def prepare(
         self, tokens: SortedTokens, parameters: Parameters, precision: str
