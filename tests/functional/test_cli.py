@@ -14,7 +14,7 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
-from supdocnade.cli.formats import describe_features
+from supdocnade.cli.features import describe_features
 from supdocnade.folders.xmp_packet import read_keywords
 from supdocnade.images.network_library import DEFAULT_NETWORK
 from supdocnade.report.html import write_report

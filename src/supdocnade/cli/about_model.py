@@ -6,8 +6,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from supdocnade.cli.console import print_json, print_line, print_message
-from supdocnade.cli.formats import format_held_out, format_table
+from supdocnade.cli.console import (
+    format_held_out,
+    format_table,
+    print_json,
+    print_line,
+    print_message,
+)
 from supdocnade.cli.model_commands import Card, Info, Report
 from supdocnade.errors import StorageError
 from supdocnade.report.html import write_report

@@ -5,23 +5,17 @@ from pathlib import Path
 
 from supdocnade.cli.console import (
     ProgressBars,
+    describe_invalid_lines,
+    format_count,
+    offer_skipping,
     print_json,
     print_line,
     print_message,
-    print_warnings,
-)
-from supdocnade.cli.formats import (
-    Row,
-    class_cells,
-    describe_invalid_lines,
-    format_count,
-    format_row,
-    format_text,
-    offer_skipping,
-    print_passed_over,
+    show_progress,
 )
 from supdocnade.cli.learning_commands import Encode
 from supdocnade.cli.model_commands import Index, Suggest
+from supdocnade.cli.predict import Row, class_cells, format_row, format_text, print_passed_over
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
@@ -29,7 +23,6 @@ from supdocnade.folders.photo_sources import expand_folders, scan_photographs
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images.reading import SkippedImage
 from supdocnade.images.source import absolute_address, normalize_address
-from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.suggestion import suggest_photographs
@@ -44,20 +37,16 @@ COLUMNS = (
 
 def suggest(options: Suggest) -> int:
     """Print the list; return 1 if some photographs cannot be read."""
-    quiet = options.quiet
     fitted, _ = load_scene(options.model)
     sources = expand_folders(options.photos)
     if not sources:
         raise InvalidArgument(f"{', '.join(options.photos)} contains no photographs.")
-    with ProgressBars(quiet=quiet, stage_lines=False) as progress, print_warnings(quiet=quiet):
-        run = RunOptions(
-            n_jobs=options.jobs, device=options.device, on_error="skip", progress=progress
-        )
+    with show_progress(options, stage_lines=False, on_error="skip") as run:
         found, skipped = suggest_photographs(fitted, sources, options.count, run)
     for each in skipped:
         print_message(f"error: {each.reason}")
     n_read = len(sources) - len(skipped)
-    if n_read and not found and not quiet:
+    if n_read and not found and not options.quiet:
         photographs = format_count(n_read, "photograph")
         print_message(f"note: the model has learned from all of the {photographs}.")
     if options.csv:
@@ -94,8 +83,7 @@ def index(options: Index) -> int:
     if not options.quiet:
         print_passed_over(photos)
     explain_resuming(SAME_COMMAND)
-    with ProgressBars(quiet=options.quiet) as progress:
-        run = RunOptions(n_jobs=options.jobs, progress=progress)
+    with show_progress(options) as run:
         gallery, skipped, changes = build_gallery(
             fitted, photos, target, run, start_over=options.replace
         )
@@ -148,14 +136,7 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
     if not len(photographs):
         raise InvalidArgument(f"{options.photos} contains no photographs.")
     explain_resuming(SAME_COMMAND)
-    with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
-        run = RunOptions(
-            n_jobs=options.jobs,
-            device=options.device,
-            on_error=on_error,
-            cluster=options.cluster,
-            progress=progress,
-        )
+    with show_progress(options, on_error=on_error, cluster=options.cluster) as run:
         return encode_corpus(
             fitted.encoder,
             photographs.sources,

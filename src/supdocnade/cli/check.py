@@ -3,13 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-from supdocnade.cli.console import ProgressBars, print_json, print_line
-from supdocnade.cli.formats import format_count, format_table
+from supdocnade.cli.console import (
+    format_count,
+    format_table,
+    print_json,
+    print_line,
+    show_progress,
+)
 from supdocnade.cli.learning_commands import Check
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import count_tags, find_similar_names
 from supdocnade.images.network_library import choose_features
-from supdocnade.runs import ProgressCallback, RunOptions, no_progress
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import SMALL_CLASS, from_records
 from supdocnade.scene.inspection import (
     LIMIT,
@@ -34,13 +39,9 @@ MAX_NAMED = 20
 
 def check(options: Check) -> int:
     """Print the problems; return 1 if some photographs or lines cannot be read."""
-    with ProgressBars(quiet=options.quiet) as progress:
+    with show_progress(options, on_error="skip") as run:
         found = check_folder(
-            options.photos,
-            classes=options.classes,
-            model=options.model,
-            jobs=options.jobs,
-            progress=progress,
+            options.photos, classes=options.classes, model=options.model, options=run
         )
     if options.json:
         print_json(found)
@@ -55,11 +56,10 @@ def check_folder(
     *,
     classes: str | None = None,
     model: Path | None = None,
-    jobs: int,
-    progress: ProgressCallback = no_progress,
+    options: RunOptions,
 ) -> dict[str, Any]:
     """Return the object that `--json` prints."""
-    folder = scan_photographs(photos, progress, on_error="skip", classes=classes)
+    folder = scan_photographs(photos, options.progress, on_error="skip", classes=classes)
     photographs = from_records(folder.records)
     settings = SceneSettings().check()
     describer = None
@@ -67,7 +67,6 @@ def check_folder(
         describer, _ = VisualWordSettings(
             patch_size=settings.patch_size, max_side=settings.max_side, upscale=False
         ).check()
-    options = RunOptions(n_jobs=jobs, on_error="skip", progress=progress)
     picture_B, unreadable = inspect_photographs(photographs, describer, options)
     members: dict[int, list[str]] = {}
     for name, picture in zip(photographs.names, picture_B.tolist(), strict=True):

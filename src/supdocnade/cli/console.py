@@ -1,13 +1,13 @@
-"""Output of the commands: results on stdout, messages and progress bars on stderr."""
+"""Output of the commands: results on stdout, messages and progress on stderr, and their texts."""
 
 import json
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -22,7 +22,13 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from supdocnade.errors import UnreadableImage, UnreadableImages
+from supdocnade.runs import RunOptions
 from supdocnade.text import clean_name
+
+if TYPE_CHECKING:
+    from supdocnade.folders.photo_folder import PhotoFolder
+    from supdocnade.scene.prediction import FittedScene
 
 
 def print_line(text: str) -> None:
@@ -136,6 +142,25 @@ class ProgressBars:
         self._stage = stage
 
 
+@contextmanager
+def show_progress(
+    options: Any, *, stage_lines: bool = True, bars: bool = True, **more: Any
+) -> Iterator[RunOptions]:
+    """Show the progress of some work and its warnings as notes; yield how to do it.
+
+    Parameters
+    ----------
+    options : of the command.
+    stage_lines : as for `ProgressBars`.
+    bars : False to show warnings alone.
+    more : other fields of `RunOptions`.
+    """
+    quiet, device = options.quiet, getattr(options, "device", "auto")
+    shown = ProgressBars(quiet=quiet or not bars, stage_lines=stage_lines)
+    with shown as progress, print_warnings(quiet=quiet):
+        yield RunOptions(n_jobs=options.jobs, device=device, progress=progress, **more)
+
+
 class _TimeColumn(TimeRemainingColumn):
     """Time that a stage still takes, and the time that it took."""
 
@@ -155,3 +180,88 @@ def _create_bars() -> Progress:
         console=console,
         redirect_stdout=False,  # Results must stay on stdout.
     )
+
+
+MIN_PERCENT = 20
+"""Below this number of photographs, "3 of 7" is printed instead of a percentage."""
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural if needed.
+
+    >>> format_count(1, "photograph"), format_count(3, "class")
+    ('1 photograph', '3 classes')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def format_right(share: float, total: int) -> str:
+    """Return the share of right predictions in percent, or as a fraction of few.
+
+    >>> format_right(0.884, 240), format_right(1.0, 2)
+    ('88.4 %', '2 of 2')
+    """
+    return f"{100 * share:.1f} %" if total >= MIN_PERCENT else f"{round(share * total)} of {total}"
+
+
+def format_held_out(fitted: "FittedScene") -> str:
+    """Return a sentence with the metrics of a model on held-out photographs."""
+    n_images, figures = fitted.held_out.n_images, fitted.held_out.figures
+    if not n_images:
+        return "too few photographs to test on, so its probabilities are unchecked"
+    found = []
+    # A single class is always right.
+    if "accuracy" in figures and len(fitted.classes) > 1:
+        n_labelled = int(figures["n_labelled"])
+        right = format_right(figures["accuracy"], n_labelled)
+        if n_labelled < n_images:
+            number = f" of the {n_labelled:,}" if n_labelled >= MIN_PERCENT else ""
+            right = f"{right}{number} with a class"
+        found.append(f"class right for {right}")
+    if "f_measure" in figures:
+        found.append(f"F-measure of five tags {figures['f_measure']:.2f}")
+    number = format_count(n_images, "photograph")
+    measured = f": {', '.join(found)}" if found else ""
+    return f"tested on {number} it had not seen{measured}; the final model was then trained on all"
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as aligned columns, the first to the left and the others to the right.
+
+    >>> print(format_table([["coast", "9"], ["forest", "10"]]))
+    coast    9
+    forest  10
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
+
+
+def describe_invalid_lines(folder: "PhotoFolder") -> list[str]:
+    """Return a sentence about the lines of the metadata that were skipped, if there are any."""
+    if not folder.invalid_lines:
+        return []
+    number = format_count(len(folder.invalid_lines), "line")
+    return [f"{number} of the metadata skipped; the first: {folder.invalid_lines[0]}"]
+
+
+@contextmanager
+def offer_skipping() -> Iterator[None]:
+    """Tell the user how to go on after photographs that cannot be read."""
+    try:
+        yield
+    except UnreadableImage as error:
+        reasons = error.reasons if isinstance(error, UnreadableImages) else (str(error),)
+        what, them = reasons[0].rstrip("."), "it"
+        if len(reasons) > 1:
+            what, them = f"{len(reasons)} photographs cannot be read", "them"
+            for reason in reasons:
+                print_message(f"error: {reason}")
+        raise UnreadableImage(
+            f"{what}; repair {them}, or add --skip-unreadable to leave {them} out."
+        ) from error

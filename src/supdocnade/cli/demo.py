@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from supdocnade.cli.about_model import REPORT
-from supdocnade.cli.console import ProgressBars, print_json, print_line, print_message
-from supdocnade.cli.formats import (
-    describe_features,
+from supdocnade.cli.console import (
+    ProgressBars,
     format_count,
-    format_text,
-    resolve_features,
+    print_json,
+    print_line,
+    print_message,
 )
+from supdocnade.cli.features import describe_features, resolve_features
 from supdocnade.cli.learning_commands import Demo
+from supdocnade.cli.predict import format_text
 from supdocnade.cli.stopping import explain_resuming
 from supdocnade.demo import write_scenes
 from supdocnade.errors import StorageError

@@ -1,17 +1,19 @@
 """`supdocnade evaluate`: measure a model on photographs with known classes and tags."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from supdocnade.cli.console import (
     ProgressBars,
+    format_count,
+    format_right,
+    format_table,
     print_json,
     print_line,
     print_message,
-    print_warnings,
+    show_progress,
 )
-from supdocnade.cli.formats import format_count, format_right, format_table
 from supdocnade.cli.model_commands import Evaluate
 from supdocnade.corpus.disk import Corpus, is_corpus
 from supdocnade.errors import InvalidArgument
@@ -22,7 +24,6 @@ from supdocnade.report.evaluation import (
     evaluate_photographs,
     frequent_confusions,
 )
-from supdocnade.runs import RunOptions
 from supdocnade.scene.persistence import load_scene
 from supdocnade.text import clean_name, format_percent
 
@@ -32,8 +33,7 @@ MAX_CLASSES, MAX_TAGS = 12, 20
 
 def evaluate(options: Evaluate) -> int:
     """Print the evaluation of a model; return 1 if some photographs cannot be read."""
-    run = RunOptions(n_jobs=options.jobs, device=options.device)
-    evaluation = evaluate_model(options, run)
+    evaluation = evaluate_model(options)
     if evaluation.n_trained and not options.quiet:
         were = "was" if evaluation.n_trained == 1 else "were"
         print_message(
@@ -50,13 +50,13 @@ def evaluate(options: Evaluate) -> int:
     return 1 if evaluation.skipped else 0
 
 
-def evaluate_model(options: Evaluate, run: RunOptions) -> Evaluation:
+def evaluate_model(options: Evaluate) -> Evaluation:
     """Return the evaluation of a model."""
     photos, quiet, classes = options.photos, options.quiet, options.classes
     fitted, _ = load_scene(options.model)
     if is_corpus(Path(photos)):
-        with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-            return evaluate_corpus(fitted, Corpus.open(photos), replace(run, progress=progress))
+        with show_progress(options, stage_lines=False) as run:
+            return evaluate_corpus(fitted, Corpus.open(photos), run)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         folder = scan_photographs(photos, progress, classes=classes)
     for note in () if quiet else folder.notes:
@@ -66,11 +66,8 @@ def evaluate_model(options: Evaluate, run: RunOptions) -> Evaluation:
             f"{photos} has no classes and no tags, so there is nothing to compare with; give the "
             "folder above it, with one sub-folder per class, or a folder with tags."
         )
-    with (
-        ProgressBars(quiet=quiet, stage_lines=False) as progress,
-        print_warnings(quiet=quiet),
-    ):
-        return evaluate_photographs(fitted, folder.records, replace(run, progress=progress))
+    with show_progress(options, stage_lines=False) as run:
+        return evaluate_photographs(fitted, folder.records, run)
 
 
 def format_evaluation(evaluation: Evaluation, *, all_rows: bool = False) -> str:

@@ -1,15 +1,19 @@
-"""`supdocnade features`: list and import pretrained networks."""
+"""`supdocnade features`: list and import pretrained networks; and the features of a command."""
 
 from importlib.util import find_spec
 from typing import Any
 
-from supdocnade.cli.console import print_json, print_line, print_message
-from supdocnade.cli.formats import format_table
+from supdocnade.cli.console import format_table, print_json, print_line, print_message
 from supdocnade.cli.learning_commands import Features
 from supdocnade.cli.stopping import was_stopped
 from supdocnade.errors import SupDocNADEError, install_command
 from supdocnade.images.feature_network import FeatureNetwork
-from supdocnade.images.network_library import find_network, import_network, list_networks
+from supdocnade.images.network_library import (
+    choose_features,
+    find_network,
+    import_network,
+    list_networks,
+)
 from supdocnade.text import clean_name
 
 
@@ -72,3 +76,22 @@ def print_features(rows: list[dict[str, Any]], *, json: bool) -> None:
         table.append([row["name"], *cells, clean_name(row["licence"])])
     if not json:
         print_line(format_table(table))
+
+
+def resolve_features(features: str) -> str:
+    """Return the features that "auto" stands for on this machine; others if they are installed."""
+    if features == "auto":
+        return choose_features()
+    if features not in ("sift", *list_networks()):
+        find_network(features)  # Raises.
+    return features
+
+
+def describe_features(features: str) -> str:
+    """Return a line that names the features of a model."""
+    if features != "sift":
+        return f"features: the pretrained network {features}"
+    hint = ""
+    if choose_features() == "sift":
+        hint = f"; {install_command('deep')} adds a network, which is more accurate"
+    return f"features: SIFT{hint}"

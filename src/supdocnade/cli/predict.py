@@ -1,53 +1,58 @@
 """`supdocnade predict`: print the class and tags of photographs, or write them to files."""
 
+import csv
+import io
 import json
+import os
+import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
+
 from supdocnade.cli.console import (
-    ProgressBars,
+    format_count,
     print_json,
     print_line,
     print_message,
-    print_warnings,
-)
-from supdocnade.cli.formats import (
-    CSV_HEADER,
-    Row,
-    format_count,
-    format_csv,
-    format_text,
-    print_passed_over,
-    terminal_format,
+    show_progress,
 )
 from supdocnade.cli.model_commands import Predict, Tag
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.photo_sources import expand_folders
+from supdocnade.folders.photo_folder import describe_passed_over, list_folder
+from supdocnade.folders.photo_sources import expand_folders, kind_of_place
 from supdocnade.images.reading import SkippedImage, image_name
 from supdocnade.images.source import Source, normalize_address, source_name
 from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
 from supdocnade.storage import write_atomically
-from supdocnade.text import clean_name, read_file
+from supdocnade.text import clean_name, format_percent, read_file
 from supdocnade.unfinished import ShardParts, digest
 
 _ERROR = b'{"error": '
 """Beginning of the line of a photograph that could not be read."""
 
 
+Row = dict[str, Any]
+"""A prediction as `Prediction.to_dict` returns it."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_FORMULA = re.compile(r"[=+@\t\r]|-[^0-9]")
+CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
+
+
 def predict(options: Predict) -> int:
     """Print or write predictions. Return 1 if something failed."""
-    fitted, run, sources = open_photographs(options)
+    fitted, sources = open_photographs(options)
     if options.output is not None:
-        return predict_to_folder(fitted, sources, run, options.output, options)
+        return predict_to_folder(fitted, sources, options.output, options)
     if options.csv:
         print_line(CSV_HEADER)
     format_line: Callable[[Row], str] = format_csv if options.csv else format_text
@@ -64,11 +69,11 @@ def predict(options: Predict) -> int:
         else:
             print_line(format_line(row))
 
-    return predict_all(fitted, run, sources, show, quiet=options.quiet)
+    return predict_all(fitted, sources, show, options)
 
 
-def open_photographs(options: Predict | Tag) -> tuple[FittedScene, RunOptions, list[Source]]:
-    """Return the model, how to run it, and the photographs that were named."""
+def open_photographs(options: Predict | Tag) -> tuple[FittedScene, list[Source]]:
+    """Return the model and the photographs that were named."""
     images = [normalize_address(image) for image in options.images or ()]
     assert options.model is not None, "checked"
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
@@ -78,17 +83,14 @@ def open_photographs(options: Predict | Tag) -> tuple[FittedScene, RunOptions, l
     sources = expand_folders(images)
     if not sources:
         raise InvalidArgument(f"{', '.join(images)} contains no photographs.")
-    run = RunOptions(n_jobs=options.jobs, device=options.device, on_error="skip")
-    return fitted, run, sources
+    return fitted, sources
 
 
 def predict_all(
     fitted: FittedScene,
-    run: RunOptions,
     sources: Sequence[Source],
     give: Callable[[Prediction], str | None],
-    *,
-    quiet: bool,
+    options: Predict | Tag,
 ) -> int:
     """Give each prediction to a function as soon as it is known; return 1 if something failed.
 
@@ -96,38 +98,31 @@ def predict_all(
     ----------
     give : returns a sentence if it failed.
     """
-    code = 0
+    code, is_terminal = 0, sys.stdout.isatty()
     # Results on a terminal are progress enough.
-    with (
-        ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress,
-        print_warnings(quiet=quiet),
-    ):
-        for done, result in enumerate(iter_predictions(fitted, sources, run), start=1):
+    with show_progress(options, stage_lines=False, bars=not is_terminal, on_error="skip") as run:
+        for result in iter_predictions(fitted, sources, run):
             failure = result.reason if isinstance(result, SkippedImage) else give(result)
             if failure is not None:
                 print_message(f"error: {failure}")
                 code = 1
-            progress(PREDICTING, done, len(sources))
     return code
 
 
 def predict_to_folder(
     fitted: FittedScene,
     sources: Sequence[Source],
-    run: RunOptions,
     output: Path,
     options: Predict,
 ) -> int:
     """Write predictions to files; return the exit code."""
     explain_resuming(SAME_COMMAND)
-    quiet = options.quiet
-    bars = ProgressBars(quiet=quiet, stage_lines=False)
-    with bars as progress, print_warnings(quiet=quiet):
-        run = replace(run, progress=progress, cluster=options.cluster)
+    more: dict[str, Any] = {"on_error": "skip", "cluster": options.cluster}
+    with show_progress(options, stage_lines=False, **more) as run:
         reasons = write_predictions(fitted, sources, output, run, options.top, options.shard_size)
     for reason in reasons:
         print_message(f"error: {reason}")
-    if not quiet:
+    if not options.quiet:
         n_predicted = format_count(len(sources) - len(reasons), "photograph")
         print_line(f"predictions of {n_predicted} written to {output}")
     return 1 if reasons else 0
@@ -188,3 +183,100 @@ def _write_part(
     ]
     lines = [json.dumps(row, allow_nan=False) + "\n" for row in rows]
     write_atomically(path, "".join(lines).encode())
+
+
+def class_cells(row: Row) -> list[str]:
+    """Return the predicted class and its probability for a CSV row, empty without classes."""
+    return ["", ""] if row["label"] is None else [row["label"], f"{row['probability']:.6f}"]
+
+
+def format_csv(row: Row) -> str:
+    """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |."""
+    cells = [
+        row["file"],
+        *class_cells(row),
+        "true" if row["unsure"] else "false",
+        "|".join(each["tag"] for each in row["tags"]),
+        "|".join(f"{each['probability']:.6f}" for each in row["tags"]),
+        "true" if row["unfamiliar"] else "false",
+    ]
+    return format_row(cells)
+
+
+def format_row(cells: Sequence[str]) -> str:
+    """Return cells as one row of CSV, without a line end.
+
+    Control characters are left out, and names that a spreadsheet would take for formulas are
+    quoted, since they may come from a model of somebody else.
+
+    >>> format_row(["=1+1.jpg", "-0.5", "red\x1b[31m"])
+    "'=1+1.jpg,-0.5,red[31m"
+    """
+    line = io.StringIO()
+    printable = [_CONTROL.sub("", cell) for cell in cells]
+    quoted = [f"'{cell}" if _FORMULA.match(cell) else cell for cell in printable]
+    # With another line terminator, line breaks within a name would not be quoted.
+    csv.writer(line, lineterminator="\r\n").writerow(quoted)
+    return line.getvalue().removesuffix("\r\n")
+
+
+def format_text(row: Row) -> str:
+    """Return a prediction as text: `a.jpg: coast 93 %; sea 98 %, sky 71 %`."""
+    parts = []
+    if row["label"] is not None:
+        unsure = " (unsure)" if row["unsure"] else ""
+        parts.append(f"{clean_name(row['label'])} {format_percent(row['probability'])}{unsure}")
+    if row["unfamiliar"]:
+        parts.append("unlike the training photographs")
+    named = [
+        f"{clean_name(each['tag'])} {format_percent(each['probability'])}" for each in row["tags"]
+    ]
+    if named:
+        parts.append(", ".join(named))
+    return f"{clean_name(row['file'])}: {'; '.join(parts) or 'no tags'}"
+
+
+def terminal_format(
+    names: Sequence[str], classes: Sequence[str], width: int
+) -> tuple[str, Callable[[Row], str]]:
+    """Return the common folder of photographs, and a function that formats predictions in columns.
+
+    Parameters
+    ----------
+    width : of the terminal; tags that do not fit go to the next lines.
+    """
+    common = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071 (cut at a slash)
+    folder = "".join(common.rpartition("/")[:2])
+    longest = max((cell_len(clean_name(name[len(folder) :])) for name in names), default=0)
+    name_width = min(longest, 32, max(width // 3, 12))
+    label_width = min(max(map(cell_len, classes), default=0), 24)
+
+    def format_columns(row: Row) -> str:
+        name = clean_name(row["file"][len(folder) :])
+        while cell_len(name) > name_width:  # The end tells files apart.
+            name = f"…{name.removeprefix('…')[1:]}"
+        cells = [set_cell_size(name, name_width)]
+        if row["label"] is not None:
+            share = format_percent(row["probability"]).rjust(5)
+            cells.append(f"{set_cell_size(clean_name(row['label']), label_width)} {share}")
+        marks = {"unsure": row["unsure"], "unlike the training photographs": row["unfamiliar"]}
+        said = [f"({mark})" for mark, holds in marks.items() if holds]
+        lines, between = ["  ".join([*cells, *said])], "  "
+        indent = " " * cell_len("  ".join(cells))
+        for each in row["tags"]:
+            tag = f"{clean_name(each['tag'])} {format_percent(each['probability'])}"
+            if cell_len(f"{lines[-1]}{between}{tag},") > width:
+                lines[-1] += between.rstrip()
+                lines, between = [*lines, indent], "  "
+            lines[-1] += f"{between}{tag}"
+            between = ", "
+        return "\n".join(line.rstrip() for line in lines)
+
+    return folder, format_columns
+
+
+def print_passed_over(places: Iterable[str]) -> None:
+    """Tell the user which files of folders were skipped because they are not photographs."""
+    for folder in (place for place in places if kind_of_place(place) == "folder"):
+        for note in describe_passed_over(list_folder(folder).others, with_tables=False):
+            print_message(f"note: {folder}: {note}")

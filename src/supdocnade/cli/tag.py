@@ -10,8 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from supdocnade.cli.console import print_json, print_line, print_message
-from supdocnade.cli.formats import format_count
+from supdocnade.cli.console import format_count, print_json, print_line, print_message
 from supdocnade.cli.model_commands import Tag
 from supdocnade.cli.predict import open_photographs, predict_all
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
@@ -37,7 +36,7 @@ def tag(options: Tag) -> int:
     if options.undo is not None:
         return 1 if undo_all(options.undo, dry_run=options.dry_run, quiet=options.quiet) else 0
     check_local_files(options.images or ())
-    fitted, run, sources = open_photographs(options)
+    fitted, sources = open_photographs(options)
     check_local_files(sources)
     sidecars = open_sidecars(fitted, options)
 
@@ -57,7 +56,7 @@ def tag(options: Tag) -> int:
         return None
 
     try:
-        return predict_all(fitted, run, sources, write, quiet=options.quiet)
+        return predict_all(fitted, sources, write, options)
     finally:  # Also after Ctrl-C: the summary names the record.
         if not options.quiet:
             print_message(sidecars.summary())

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from supdocnade.cli.console import (
-    ProgressBars,
+    format_count,
+    format_right,
     print_json,
     print_line,
     print_message,
-    print_warnings,
+    show_progress,
 )
-from supdocnade.cli.formats import format_count, format_right
 from supdocnade.cli.learning_commands import Topics
 from supdocnade.cli.options import UsageError
 from supdocnade.cli.stopping import explain_resuming
@@ -115,8 +115,7 @@ def learn_topics(options: Topics, output: Path) -> TextModel:
         again = shlex.join(["supdocnade", "topics", os.fspath(corpus), "-o", os.fspath(output)])
         explain_resuming(f"resume with: {again} --resume and the same options")
         try:
-            with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
-                run = RunOptions(n_jobs=options.jobs, checkpoint=checkpoint, progress=progress)
+            with show_progress(options, checkpoint=checkpoint) as run:
                 model = _learn(options, output, vectorizer, limits, texts, run)
         except Exception:
             if not any(checkpoint.rglob("*.safetensors")):

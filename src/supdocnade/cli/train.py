@@ -9,19 +9,16 @@ from typing import Any
 
 from supdocnade.cli.console import (
     ProgressBars,
+    describe_invalid_lines,
+    format_count,
+    format_held_out,
+    offer_skipping,
     print_json,
     print_line,
     print_message,
     print_warnings,
 )
-from supdocnade.cli.formats import (
-    describe_features,
-    describe_invalid_lines,
-    format_count,
-    format_held_out,
-    offer_skipping,
-    resolve_features,
-)
+from supdocnade.cli.features import describe_features, resolve_features
 from supdocnade.cli.learning_commands import Train
 from supdocnade.cli.options import flag_of
 from supdocnade.cli.stopping import explain_resuming

@@ -11,6 +11,7 @@ from tests.textures import as_png, stripes, write_images
 from supdocnade import SceneModel
 from supdocnade.cli.check import check_folder, format_check
 from supdocnade.images.decode import write_image
+from supdocnade.runs import RunOptions
 from supdocnade.scene import suggestion
 
 
@@ -33,7 +34,7 @@ def photos(tmp_path, monkeypatch):
 
 
 def test_every_problem_is_found(photos):
-    found = check_folder(photos, jobs=1)
+    found = check_folder(photos, options=RunOptions(n_jobs=1, on_error="skip"))
     name = f"{photos}/building/{{}}".format
     assert found["n_images"] == 11
     assert found["n_unlabelled"] == 1
@@ -91,7 +92,7 @@ def test_all_wrong_lines_of_the_metadata_are_listed(photos):
     lines += ['{"file_name": "building/000.png"}', '{"file_name": "../x.png"}']
     lines += [f'{{"file_name": "building/gone{i}.png"}}' for i in range(20)]
     (photos / "metadata.jsonl").write_text("\n".join(lines))
-    found = check_folder(photos, jobs=1)
+    found = check_folder(photos, options=RunOptions(n_jobs=1, on_error="skip"))
     assert found["tags"] == {"wall": 1}
     wrong = found["invalid_lines"]
     assert len(wrong) == 23
