@@ -21,9 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from supdocnade import __version__
 from supdocnade.serving.browse_routes import browse_routes
-from supdocnade.serving.correction_routes import correction_routes
 from supdocnade.serving.predict_routes import image_routes
-from supdocnade.serving.problems import PROBLEM_TYPES, ApiError, Problem
+from supdocnade.serving.problems import PROBLEM_TYPES, ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import StatusOut
 from supdocnade.serving.service import Service
 
@@ -167,8 +166,10 @@ def make_app(service: Service) -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    for make_routes in (image_routes, browse_routes, correction_routes):
-        app.include_router(make_routes(service), dependencies=[Depends(refuse_unknown)])
+    refusals = openapi_responses("unauthorized", "foreign_page", "unknown_host")
+    for make_routes in (image_routes, browse_routes):
+        routes, checks = make_routes(service), [Depends(refuse_unknown)]
+        app.include_router(routes, prefix="/v1", responses=refusals, dependencies=checks)
     app.include_router(page_routes(service))
 
     @app.exception_handler(ApiError)

@@ -1,40 +1,58 @@
-"""Routes that show the model and the gallery."""
+"""Routes that show the model and the gallery, and keep corrections of photographs.
+
+A correction names a photograph of the gallery by its number, whose path the index knows, or an
+image by the digest that its prediction gave. Neither is ever opened or written by the server.
+"""
 
 import asyncio
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from supdocnade import __version__
+from supdocnade.errors import StorageError
+from supdocnade.folders.metadata import distinct_tags, parse_label
 from supdocnade.folders.tags import spell_tag
 from supdocnade.gallery.photo_index import Gallery
+from supdocnade.scene.corrections import Correction, CorrectionFile
 from supdocnade.serving.explore import describe_photograph, describe_similar
 from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import (
     JPEG,
+    CorrectionIn,
+    CorrectionOut,
+    CorrectionsOut,
     CountOut,
     ExploreOut,
-    GalleryOut,
     LimitsOut,
     ModelOut,
     NeighbourOut,
     SearchOut,
 )
 from supdocnade.serving.service import Service
+from supdocnade.serving.uploads import read_correction
+from supdocnade.text import clean_name
 
-ACCESS_ERRORS = ("unauthorized", "foreign_page", "unknown_host")
 MAX_PAGE_SIZE, MAX_NUMBER = 200, 2**31
 MAX_TERMS, MAX_WORDS = 20, 200
 CACHED = {"Cache-Control": "private, max-age=86400"}
 
+CORRECTION_ERRORS = openapi_responses(
+    *("no_corrections", "invalid_request", "upload_too_slow", "request_too_large"),
+    *("unsupported_media_type", "invalid_argument", "no_gallery", "not_found", "overloaded"),
+    "not_kept",
+)
+
 Number = Annotated[int, Path(ge=0, le=MAX_NUMBER)]
+Offset = Annotated[int, Query(ge=0, le=MAX_NUMBER)]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)]
 Version = Annotated[str, Query(description="Has no effect but on caches.", max_length=MAX_WORDS)]
 
 
 def browse_routes(service: Service) -> APIRouter:
-    """Return the routes that show the model and the gallery."""
-    routes = APIRouter(prefix="/v1", responses=openapi_responses(*ACCESS_ERRORS), tags=["model"])
+    """Return the routes that show the model and the gallery, and keep corrections."""
+    routes = APIRouter(tags=["model"])
     fitted, settings, explorer = service.fitted, service.settings, service.explorer
     model = ModelOut(
         name=service.name,
@@ -78,16 +96,12 @@ def browse_routes(service: Service) -> APIRouter:
         return _jpeg(explorer.examples[number])
 
     _add_gallery_routes(service, routes)
+    _add_correction_routes(service, routes)
     return routes
 
 
 def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
-    def gallery_with(number: int) -> Gallery:
-        gallery = service.get_gallery()
-        if number >= len(gallery):
-            raise _not_found("photograph", number, len(gallery))
-        return gallery
-
+    gallery_with = partial(_gallery_with, service)
     errors = openapi_responses("no_gallery", "invalid_argument", "not_found")
 
     @routes.get("/gallery", responses=errors)
@@ -113,8 +127,8 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
                 "are given.",
             ),
         ] = None,
-        offset: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
-        limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 60,
+        offset: Offset = 0,
+        limit: Limit = 60,
     ) -> SearchOut:
         """List photographs of the gallery; those that a search finds by probability."""
         terms = {"tags": tag or [], "words": words, "min_probability": min_probability}
@@ -122,17 +136,14 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
         return await asyncio.to_thread(search)
 
     @routes.get("/gallery/{number}/similar", responses=errors)
-    async def list_similar(
-        number: Number, limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 24
-    ) -> GalleryOut:
+    async def list_similar(number: Number, limit: Limit = 24) -> list[NeighbourOut]:
         """List the photographs of the gallery most similar to one of them."""
         gallery = gallery_with(number)
-        photographs = await asyncio.to_thread(
+        return await asyncio.to_thread(
             lambda: describe_similar(
                 gallery, gallery.picture(number), gallery.topics(number), limit, but=number
             )
         )
-        return GalleryOut(total=len(photographs), offset=0, photographs=photographs)
 
     @routes.get("/gallery/{number}", response_model=NeighbourOut, responses=errors)
     async def photograph(number: Number) -> NeighbourOut:
@@ -178,9 +189,90 @@ def _search(
     )
 
 
+def _gallery_with(service: Service, number: int) -> Gallery:
+    """Return the gallery, which has a photograph with this number."""
+    gallery = service.get_gallery()
+    if number >= len(gallery):
+        raise _not_found("photograph", number, len(gallery))
+    return gallery
+
+
 def _not_found(kind: str, number: int, count: int) -> ApiError:
     return ApiError("not_found", f"there is no {kind} {number}; there are {count}.")
 
 
 def _jpeg(content: bytes) -> Response:
     return Response(content, media_type="image/jpeg", headers=CACHED)
+
+
+def _add_correction_routes(service: Service, routes: APIRouter) -> None:
+    # The route reads the body itself.
+    content = {"application/json": {"schema": CorrectionIn.model_json_schema()}}
+    body = {"requestBody": {"required": True, "content": content}}
+
+    @routes.post("/corrections", responses=CORRECTION_ERRORS, openapi_extra=body)
+    async def correct(request: Request) -> CorrectionOut:
+        """Keep the class and the tags of a photograph, for `supdocnade train --add`."""
+        file = _get_file(service)
+        with service.memory.reservation() as reserve:
+            given = await read_correction(request, service.settings, reserve)
+        correction = _read_correction(service, given)
+        try:
+            await asyncio.to_thread(file.add, correction)
+        except StorageError as error:
+            raise ApiError("not_kept", str(error)) from error
+        service.correct_gallery([correction])
+        return _describe(correction)
+
+    @routes.get("/corrections", responses=openapi_responses("no_corrections", "invalid_argument"))
+    async def list_corrections(offset: Offset = 0, limit: Limit = 60) -> CorrectionsOut:
+        """List the corrections that the server has kept, the last one first."""
+        file = _get_file(service)
+        # In a thread, since the lock is held while a correction is written to the disk.
+        found = [_describe(each) for each in await asyncio.to_thread(file.newest, offset, limit)]
+        return CorrectionsOut(total=len(file), offset=offset, corrections=found)
+
+
+def _get_file(service: Service) -> CorrectionFile:
+    if service.corrections is None:
+        raise ApiError(
+            "no_corrections",
+            "this server keeps no corrections; supdocnade serve --corrections FILE does.",
+        )
+    return service.corrections
+
+
+def _read_correction(service: Service, given: CorrectionIn) -> Correction:
+    """Return a correction of a photograph that is known, or raise an `ApiError`."""
+    if given.photograph is not None and given.key is not None:
+        raise ApiError("invalid_argument", "photograph and key must not both be given.")
+    if given.photograph is not None:
+        name = _gallery_with(service, given.photograph).path(given.photograph)
+    elif given.key is not None:
+        name = clean_name(given.file or "image")
+    elif given.file is not None and _get_file(service).has(given.file):
+        name = given.file
+    else:
+        raise ApiError(
+            "not_found", "photograph, key, or the file of a correction that is kept must be given."
+        )
+    try:
+        label = parse_label("the correction", given.label)
+    except StorageError as error:
+        raise ApiError("invalid_argument", str(error)) from error
+    tags = given.tags
+    return Correction(
+        name,
+        given.key,
+        None if label is None else clean_name(label),
+        None if tags is None else distinct_tags(clean_name(tag) for tag in tags if tag.strip()),
+    )
+
+
+def _describe(correction: Correction) -> CorrectionOut:
+    return CorrectionOut(
+        file=correction.file_name.encode(errors="replace").decode(),
+        key=correction.key,
+        label=correction.label,
+        tags=None if correction.tags is None else list(correction.tags),
+    )

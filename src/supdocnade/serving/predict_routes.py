@@ -2,7 +2,8 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated
 
@@ -21,19 +22,20 @@ from supdocnade.serving.schemas import (
     Schema,
     SimilarOut,
     SimilarTo,
-    TopicShare,
     Voter,
 )
 from supdocnade.serving.service import (
     Explained,
     Service,
+    T,
+    Work,
     explain_images,
     predict_images,
     preview_images,
 )
 from supdocnade.serving.uploads import FIELD, NamedImage, read_images
 
-N_COLOURS, N_TOPICS = 65, 5
+N_COLOURS = 65
 MAX_TAGS, MAX_SIMILAR = 1000, 200
 
 COLOURS = [
@@ -43,20 +45,9 @@ COLOURS = [
 """Colour scale of contributions from negative to positive, as in the report."""
 
 ERRORS = openapi_responses(
-    "invalid_request",
-    "unauthorized",
-    "foreign_page",
-    "upload_too_slow",
-    "request_too_large",
-    "unsupported_media_type",
-    "unknown_host",
-    "invalid_argument",
-    "no_images",
-    "too_many_images",
-    "unreadable_image",
-    "too_many_pixels",
-    "overloaded",
-    "too_slow",
+    *("invalid_request", "upload_too_slow", "request_too_large", "unsupported_media_type"),
+    *("invalid_argument", "no_images", "too_many_images", "unreadable_image", "too_many_pixels"),
+    *("overloaded", "too_slow"),
 )
 
 
@@ -84,7 +75,7 @@ Top = Annotated[
 
 def image_routes(service: Service) -> APIRouter:
     """Return the routes that take images."""
-    routes = APIRouter(prefix="/v1", responses=ERRORS, tags=["images"])
+    routes = APIRouter(responses=ERRORS, tags=["images"])
     _add_predict_routes(service, routes)
     _add_explain_route(service, routes)
     _add_preview_route(service, routes)
@@ -99,10 +90,8 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
         Images that cannot be read are listed under `errors`; if none can be read, the status is
         422.
         """
-        with service.memory.reservation() as reserve:
-            images = await read_images(request, service.settings, reserve)
-            results = await service.process(request, images, predict_images)
-        errors = _problems(results)
+        async with _processed(service, request, predict_images) as (_, results):
+            errors = _problems(results)
         predictions = [
             PredictionOut(**result[0].to_dict(top), number=number, key=result[0].key or "")
             for number, result in enumerate(results)
@@ -118,22 +107,20 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
     )
     async def similar(
         request: Request,
-        top: Annotated[
+        limit: Annotated[
             int, Query(ge=1, le=MAX_SIMILAR, description="Number of photographs per image.")
         ] = 24,
     ) -> Response:
         """Find the photographs of the gallery that are most similar to the images."""
         gallery = service.get_gallery()
-        with service.memory.reservation() as reserve:
-            images = await read_images(request, service.settings, reserve)
-            results = await service.process(request, images, predict_images)
+        async with _processed(service, request, predict_images) as (images, results):
             errors = _problems(results)
             found = [
                 SimilarTo(
                     file=name,
                     number=number,
                     photographs=await asyncio.to_thread(
-                        describe_similar, gallery, content, result[1], top
+                        describe_similar, gallery, content, result[1], limit
                     ),
                 )
                 for number, ((name, content), result) in enumerate(
@@ -158,32 +145,35 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
         ] = None,
     ) -> Response:
         """Show which parts of one image support its class, another class, or a tag."""
-        with service.memory.reservation() as reserve:
-            images = await read_images(request, service.settings, reserve)
-            _check_single(images, "explained")
-            explain = partial(explain_images, label=label, tag=tag)
-            (result,) = await service.process(request, images, explain)
-        if isinstance(result, ApiError):
-            raise result
-        return _json(_describe_explanation(images[0][0], result, service.fitted.thumbnails))
+        explain = partial(explain_images, label=label, tag=tag)
+        name, result = await _process_one(service, request, explain)
+        return _json(_describe_explanation(name, result, service.fitted.thumbnails))
 
 
 def _add_preview_route(service: Service, routes: APIRouter) -> None:
     @routes.post("/preview", response_class=Response, openapi_extra=BODY, responses=JPEG)
     async def preview(request: Request) -> Response:
         """Show one image as a small JPEG file, for browsers that do not know its format."""
-        with service.memory.reservation() as reserve:
-            images = await read_images(request, service.settings, reserve)
-            _check_single(images, "shown")
-            (result,) = await service.process(request, images, preview_images)
-        if isinstance(result, ApiError):
-            raise result
-        return Response(result, media_type="image/jpeg")
+        _, preview = await _process_one(service, request, preview_images)
+        return Response(preview, media_type="image/jpeg")
 
 
-def _check_single(images: Sequence[NamedImage], use: str) -> None:
-    if len(images) > 1:
-        raise ApiError("too_many_images", f"only one image can be {use}, got {len(images)}.")
+@asynccontextmanager
+async def _processed(
+    service: Service, request: Request, work: Work[T], most: int | None = None
+) -> AsyncIterator[tuple[list[NamedImage], list[T | ApiError]]]:
+    """Yield the images of a request, `most` at most, and what some work returns for them."""
+    with service.memory.reservation() as reserve:
+        images = await read_images(request, service.settings, reserve, most)
+        yield images, await service.process(request, images, work)
+
+
+async def _process_one(service: Service, request: Request, work: Work[T]) -> tuple[str, T]:
+    """Return the name of the only image of a request, and what some work returns for it."""
+    async with _processed(service, request, work, most=1) as (images, results):
+        if isinstance(results[0], ApiError):
+            raise results[0]
+        return images[0][0], results[0]
 
 
 def _json(value: Schema) -> Response:
@@ -202,8 +192,7 @@ def _problems(results: Sequence[object]) -> list[Problem]:
 
 def _describe_explanation(name: str, explained: Explained, thumbnails: Thumbnails) -> ExplainOut:
     explanation, picture, limit = explained
-    share_S, share_H = explanation.share_S, explanation.topic_share_H
-    largest = sorted(range(len(share_H)), key=lambda topic: -abs(share_H[topic]))[:N_TOPICS]
+    share_S = explanation.share_S
     return ExplainOut(
         file=name,
         kind=explanation.kind,
@@ -222,7 +211,6 @@ def _describe_explanation(name: str, explained: Explained, thumbnails: Thumbnail
         map=b64encode(picture).decode("ascii"),
         limit=limit,
         colours=COLOURS,
-        topics=[TopicShare(topic=topic, share=float(share_H[topic])) for topic in largest],
         voters=[_describe_voter(thumbnails, *each) for each in explanation.voters],
     )
 

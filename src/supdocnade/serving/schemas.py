@@ -88,13 +88,6 @@ class CorrectionsOut(Schema):
     corrections: list[CorrectionOut]
 
 
-class TopicShare(Schema):
-    """Contribution of a topic to the score."""
-
-    topic: int
-    share: float
-
-
 class Voter(Schema):
     """A training photograph that votes for a tag, since it is similar and has the tag."""
 
@@ -131,7 +124,6 @@ class ExplainOut(Schema):
     )
     limit: float = Field(description="Largest contribution of one hundredth of the area.")
     colours: list[str] = Field(description="Colour scale from -limit to limit.")
-    topics: list[TopicShare] = Field(description="Topics with the largest contributions.")
     voters: list[Voter] = Field(description="Similar training photographs that have the tag.")
 
 
@@ -173,14 +165,6 @@ class SimilarOut(Schema):
     errors: list[Problem]
 
 
-class GalleryOut(Schema):
-    """One page of the gallery."""
-
-    total: int = Field(description="Number of matching photographs on all pages.")
-    offset: int
-    photographs: list[NeighbourOut]
-
-
 class CountOut(Schema):
     """A class or tag with a number of photographs."""
 
@@ -188,9 +172,12 @@ class CountOut(Schema):
     count: int
 
 
-class SearchOut(GalleryOut):
+class SearchOut(Schema):
     """One page of the photographs found, with classes and tags to narrow the search."""
 
+    total: int = Field(description="Number of matching photographs on all pages.")
+    offset: int
+    photographs: list[NeighbourOut]
     classes: list[CountOut] = Field(
         description="Classes of the photographs found, whatever `label` is."
     )

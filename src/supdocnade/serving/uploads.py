@@ -66,9 +66,13 @@ class MemoryBudget:
 
 
 async def read_images(
-    request: Request, settings: "ServeSettings", reserve: Reserve
+    request: Request, settings: "ServeSettings", reserve: Reserve, most: int | None = None
 ) -> list[NamedImage]:
     """Return the name and the content of the images of a request, at least one.
+
+    Parameters
+    ----------
+    most : largest number of images. By default, that of the settings.
 
     Raises
     ------
@@ -80,10 +84,10 @@ async def read_images(
         images = await _read_multipart(request, body, settings.max_request_bytes)
     if not images:
         raise ApiError("no_images", f"the request must have an image in its field {FIELD!r}.")
-    if len(images) > settings.max_images:
+    most = settings.max_images if most is None else most
+    if len(images) > most:
         raise ApiError(
-            "too_many_images",
-            f"a request may have at most {settings.max_images} images, got {len(images)}.",
+            "too_many_images", f"this request may have at most {most} images, got {len(images)}."
         )
     return images
 

@@ -28,7 +28,7 @@ def test_models_without_classes_or_tags_are_served(labelled, tagged, tmp_path):
         everything = client.get("/v1/gallery").json()
         assert everything["total"] == 4
         assert (everything["photographs"][0]["label"] is not None) == labelled
-        assert client.get("/v1/gallery/1/similar").json()["total"] == 3
+        assert len(client.get("/v1/gallery/1/similar").json()) == 3
         explained = client.post("/v1/explain", files=files)
         assert explained.status_code == (200 if labelled else 422)
         if not labelled:

@@ -177,5 +177,5 @@ async function photographView(model, number) {
   return [h("a", { class: "back", href: `#/gallery${lastSearch ? `?${lastSearch}` : ""}` }, lastSearch ? "← Back to the search" : "← All photographs"),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
       facts, originalPath(photo.path), h("div", { class: "actions" }, explain, correct))),
-    h("h2", {}, "More like this"), photoGrid(similar.photographs)];
+    h("h2", {}, "More like this"), photoGrid(similar)];
 }
