@@ -99,6 +99,13 @@ def make_problem(
     return Problem(batch, parameters, tree)
 
 
+def batch_of(documents, **options) -> Batch:
+    """Return documents, lists of words, as a batch."""
+    flat = torch.tensor([word for document in documents for word in document], dtype=torch.int32)
+    lengths = torch.tensor([0] + [len(document) for document in documents])
+    return Batch(flat, lengths.cumsum(0), **options)
+
+
 def outputs_and_gradients(
     terms: DocumentTerms, problem: Problem, *, uneven: bool = False
 ) -> list[Tensor]:

@@ -47,6 +47,16 @@ def errors(actual, expected):
     return {name: relative_error(a, e) for name, a, e in zip(NAMES, actual, expected, strict=True)}
 
 
+def compare(problem: Problem, activation: str = "relu", *, uneven: bool = False):
+    """Return the errors of the kernels and of plain torch in float32, relative to float64."""
+    double, single = problem.to(torch.float64, "cuda"), problem.to(torch.float32, "cuda")
+    expected, ours, plain = (
+        outputs_and_gradients(given.run(activation, backend), given, uneven=uneven)
+        for given, backend in ((double, "vectorized"), (single, "cuda"), (single, "vectorized"))
+    )
+    return errors(ours, expected), errors(plain, expected)
+
+
 def assert_within_twice(ours, plain, slack: float):
     for name in NAMES:
         assert ours[name] <= 2 * plain[name] + slack, (name, ours, plain)
@@ -56,26 +66,14 @@ def assert_within_twice(ours, plain, slack: float):
 def test_the_tree_in_float32(shape):
     lengths, n_words, n_topics = SHAPES[shape]
     problem = make_problem(lengths, n_words, n_topics, n_summary_words=n_words - 1, scale=0.05)
-    double, single = problem.to(torch.float64, "cuda"), problem.to(torch.float32, "cuda")
-    expected = outputs_and_gradients(double.run("relu", "vectorized"), double)
-    plain = errors(outputs_and_gradients(single.run("relu", "vectorized"), single), expected)
-    ours = errors(outputs_and_gradients(single.run("relu", "cuda"), single), expected)
-    assert_within_twice(ours, plain, ROUNDING)
+    assert_within_twice(*compare(problem), ROUNDING)
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
 def test_activations_and_uneven_gradients(output, activation):
     problem = make_problem([0, 1, 90, 0, 250], 300, 33, output=output, scale=0.05)
-    double, single = problem.to(torch.float64, "cuda"), problem.to(torch.float32, "cuda")
-    expected = outputs_and_gradients(double.run(activation, "vectorized"), double, uneven=True)
-    plain = errors(
-        outputs_and_gradients(single.run(activation, "vectorized"), single, uneven=True), expected
-    )
-    ours = errors(
-        outputs_and_gradients(single.run(activation, "cuda"), single, uneven=True), expected
-    )
-    assert_within_twice(ours, plain, ROUNDING)
+    assert_within_twice(*compare(problem, activation, uneven=True), ROUNDING)
 
 
 def plain_torch(problem: Problem, *, bf16: bool) -> DocumentTerms:
@@ -159,11 +157,7 @@ def test_recorded_calls(output):
 def test_one_huge_document_with_a_very_frequent_word():
     problem = make_problem([200_000, 3], 300, 16, scale=0.002)
     problem.batch.word_ids_N[:150_000] = 7
-    double, single = problem.to(torch.float64, "cuda"), problem.to(torch.float32, "cuda")
-    expected = outputs_and_gradients(double.run("relu", "vectorized"), double)
-    plain = errors(outputs_and_gradients(single.run("relu", "vectorized"), single), expected)
-    ours = errors(outputs_and_gradients(single.run("relu", "cuda"), single), expected)
-    assert_within_twice(ours, plain, ROUNDING)
+    assert_within_twice(*compare(problem), ROUNDING)
 
 
 def test_memory_of_a_call():

@@ -94,23 +94,35 @@ def assert_same_bits(first: Trainer, second: Trainer):
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"clip_norm": 0.5},
-        {"optimizer": "sgd", "learning_rate": 1e-2, "generative_weight": 1.0},
-    ],
-)
-def test_the_losses_of_the_cpu(options):
-    corpus, unseen = documents(), documents(60, seed=2)
+def train_as_on_a_cpu(
+    corpus: Documents, unseen: Documents | None, rel: float, **options
+) -> Trainer:
+    """Train on both devices, compare their losses, and return the trainer on the GPU."""
     on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
     expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
     for a, e in zip(actual.epochs, expected.epochs, strict=True):
-        assert a.loss == pytest.approx(e.loss, rel=1e-4)
+        assert a.loss == pytest.approx(e.loss, rel=rel)
         assert a.learning_rate == pytest.approx(e.learning_rate)
-        assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-4)
-    assert actual.epochs[-1].loss < 0.9 * actual.epochs[0].loss
+        if unseen is not None:
+            assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=rel)
+    return on_gpu
+
+
+@pytest.mark.parametrize(
+    ("options", "rel"),
+    [
+        ({}, 1e-4),
+        ({"clip_norm": 0.5}, 1e-4),
+        ({"optimizer": "sgd", "learning_rate": 1e-2, "generative_weight": 1.0}, 1e-4),
+        ({"optimizer": "sgd", "learning_rate": 1e-2}, 1e-3),
+        ({"class_weight": [3.0, 1.0, 0.5]}, 1e-3),
+        ({"batch_size": 1, "max_epochs": 2}, 1e-3),
+        ({"batch_size": 1000}, 1e-3),
+        ({"generative_weight": 0.0}, 1e-3),
+    ],
+)
+def test_the_losses_of_the_cpu(options, rel):
+    train_as_on_a_cpu(documents(), documents(60, seed=2), rel, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"optimizer": "sgd", "learning_rate": 1e-2}])
@@ -118,11 +130,7 @@ def test_global_features_and_logistic_outputs(options, tmp_path):
     corpus, unseen = (
         documents(n, n, n_global_features=40, annotations_are_words=False) for n in (150, 60)
     )
-    on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
-    expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
-    for a, e in zip(actual.epochs, expected.epochs, strict=True):
-        assert a.loss == pytest.approx(e.loss, rel=1e-3)
-        assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-3)
+    on_gpu = train_as_on_a_cpu(corpus, unseen, 1e-3, **options)
     stopped = trainer(corpus, "cuda", **options, checkpoint=tmp_path / "run")
     train_and_stop(stopped, corpus, 3)
     resumed = trainer(corpus, "cuda", **options, checkpoint=tmp_path / "run")
@@ -133,11 +141,7 @@ def test_global_features_and_logistic_outputs(options, tmp_path):
 @pytest.mark.parametrize("options", [{}, {"class_weight": [3.0, 1.0, 0.5], "clip_norm": 0.5}])
 def test_several_labels_per_document(options):
     corpus, unseen = (documents(n, n, several_labels=True) for n in (150, 60))
-    on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
-    expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
-    for a, e in zip(actual.epochs, expected.epochs, strict=True):
-        assert a.loss == pytest.approx(e.loss, rel=1e-3)
-        assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-3)
+    on_gpu = train_as_on_a_cpu(corpus, unseen, 1e-3, **options)
     again = trainer(corpus, "cuda", **options)
     again.fit(corpus)
     assert_same_bits(again, on_gpu)
@@ -150,18 +154,13 @@ def test_documents_without_words_and_a_single_word():
         assert np.isfinite(fitted.fit(bags, labels).predict_proba(bags)).all()
 
 
-def test_without_the_generative_term():
-    corpus = documents()
-    on_cpu, on_gpu = (trainer(corpus, device, generative_weight=0.0) for device in ("cpu", "cuda"))
-    expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
-    assert actual.epochs[-1].loss == pytest.approx(expected.epochs[-1].loss, rel=1e-3)
-
-
 def test_bits_are_reproducible():
     corpus = documents()
     first, second = trainer(corpus, "cuda"), trainer(corpus, "cuda")
     for each in (first, second):
-        assert len(each.fit(corpus).epochs) == 6
+        losses = [epoch.loss for epoch in each.fit(corpus).epochs]
+        assert len(losses) == 6
+        assert losses[-1] < 0.9 * losses[0]
     assert_same_bits(first, second)
 
 
@@ -237,23 +236,6 @@ def test_two_threads_train_at_the_same_time():
         assert_same_bits(each, expected)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"optimizer": "sgd", "learning_rate": 1e-2},
-        {"class_weight": [3.0, 1.0, 0.5]},
-        {"batch_size": 1, "max_epochs": 2},
-        {"batch_size": 1000},
-    ],
-)
-def test_other_settings(options):
-    corpus = documents()
-    on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
-    expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
-    for a, e in zip(actual.epochs, expected.epochs, strict=True):
-        assert a.loss == pytest.approx(e.loss, rel=1e-3)
-
-
 def test_batches_of_very_different_length():
     rng = np.random.default_rng(0)
     lengths = np.where(np.arange(90) < 5, 400, 3)
@@ -262,7 +244,4 @@ def test_batches_of_very_different_length():
     corpus = Documents.from_counts(
         bags, annotations=np.zeros((90, N_TAGS)), labels=np.arange(90) % 3, n_classes=3
     )
-    on_cpu, on_gpu = (trainer(corpus, device) for device in ("cpu", "cuda"))
-    expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
-    for a, e in zip(actual.epochs, expected.epochs, strict=True):
-        assert a.loss == pytest.approx(e.loss, rel=1e-4)
+    train_as_on_a_cpu(corpus, None, 1e-4)

@@ -3,11 +3,10 @@ import itertools
 
 import pytest
 import torch
-from tests.likelihood_problems import make_problem
+from tests.likelihood_problems import batch_of, make_problem
 
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood import operations
-from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import (
     choose_backend,
     choose_device,
@@ -16,12 +15,6 @@ from supdocnade.likelihood.operations import (
 
 OUTPUTS = ["tree", "softmax"]
 ACTIVATIONS = ["relu", "tanh", "sigmoid"]
-
-
-def batch_of(documents):
-    flat = torch.tensor([word for document in documents for word in document], dtype=torch.int32)
-    lengths = torch.tensor([0] + [len(document) for document in documents])
-    return Batch(flat, lengths.cumsum(0))
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

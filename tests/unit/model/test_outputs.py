@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from tests.unit.model.test_network import make_batch
+from tests.likelihood_problems import batch_of
 from torch.nn.functional import linear, log_softmax
 
 from supdocnade.corpus import Documents
@@ -40,7 +40,7 @@ def test_likelihood_and_gradients_of_a_softmax():
     results = []
     for output, activation in (("softmax", "tanh"), (PlainSoftmax, torch.tanh)):
         network = make_network(output, activation)
-        batch = make_batch(DOCUMENTS, loss_weight_N=torch.arange(1.0, 9.0), n_summary_words=5)
+        batch = batch_of(DOCUMENTS, loss_weight_N=torch.arange(1.0, 9.0), n_summary_words=5)
         terms = network.terms(batch)
         (terms.nll_B.sum() + terms.summary_BH.sin().sum()).backward()
         results.append([terms.nll_B, terms.summary_BH, *(p.grad for p in network.parameters())])
@@ -52,7 +52,7 @@ def test_inference_in_numpy_is_that_of_the_network():
     network = make_network(PlainSoftmax, torch.nn.functional.softplus)
     counts = np.array([[1, 0, 2, 0, 0], [0, 0, 0, 0, 0], [0, 1, 1, 0, 3]])
     hidden = topic_features(network.arrays(), sparse.csr_array(counts))
-    batch = make_batch([[0, 2, 2], [], [1, 2, 4, 4, 4]])
+    batch = batch_of([[0, 2, 2], [], [1, 2, 4, 4, 4]])
     expected = torch.nn.functional.softplus(network.summary(batch)).detach()
     torch.testing.assert_close(torch.from_numpy(hidden), expected)
     tags = annotation_log_proba(network.arrays(), hidden, normalize=True)
@@ -76,4 +76,4 @@ def test_anything_else_is_refused():
     with pytest.raises(InvalidArgument, match="output must be one of"):
         make_network("sparsemax")
     with pytest.raises(NotImplementedError):
-        make_network(WordOutput).log_prob(make_batch([[0]]))
+        make_network(WordOutput).log_prob(batch_of([[0]]))
