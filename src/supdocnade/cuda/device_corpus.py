@@ -20,6 +20,7 @@ from supdocnade.seeding import (
     document_keys,
     dropout_threshold,
 )
+from supdocnade.training.objective import make_batch
 
 MIN_HASH_BITS = 16
 """Bits of the hash in a sort key; with fewer, orders would not be random enough."""
@@ -41,24 +42,13 @@ class DeviceCorpus:
     """The documents of a corpus, copied to a device."""
 
     def __init__(self, corpus: Documents, device: torch.device):
-        def copy(array: NDArray[np.generic]) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
-
-        ids_N, weight_N = corpus.tokens.gather(np.arange(len(corpus)))
-        weight_B = corpus.document_weight_B
+        rows_B, order_N = np.arange(len(corpus)), np.arange(int(corpus.length_B.sum()))
+        # The loss weights are made for every epoch.
+        batch = make_batch(corpus, rows_B, order_N)._replace(loss_weight_N=None)
+        self.batch = batch.to(device)
         self.n_visual_words = corpus.n_visual_words
         self.lengths = corpus.length_B
         """Lengths of the documents, on the CPU."""
-        self.ids_N = copy(ids_N)
-        self.input_weight_N = None if weight_N is None else copy(weight_N)
-        self.start_B = copy(np.cumsum(self.lengths) - self.lengths)
-        self.length_B = copy(self.lengths)
-        self.label_B = copy(corpus.label_B)
-        self.weight_B = copy(np.ones(len(corpus), np.float32) if weight_B is None else weight_B)
-        features_BF = corpus.global_features_BF
-        self.global_features_BF = None if features_BF is None else copy(features_BF)
-        self.tag_BA = None if corpus.tag_BA is None else copy(corpus.tag_BA)
-        self.label_BC = None if corpus.label_BC is None else copy(corpus.label_BC)
 
     def __len__(self) -> int:
         """B, the number of documents."""
@@ -82,8 +72,8 @@ class DeviceCorpus:
         key_B : keys of these documents for dropout in this epoch.
         rate : probability that a feature is dropped.
         """
-        assert self.global_features_BF is not None, "the corpus has global features"
-        features_BF = self.global_features_BF[rows_B]
+        assert self.batch.global_features_BF is not None, "the corpus has global features"
+        features_BF = self.batch.global_features_BF[rows_B]
         if rate == 0:
             return features_BF
         step_F = torch.arange(features_BF.shape[1], device=rows_B.device) * _as_signed(GOLDEN)
@@ -109,11 +99,12 @@ class DeviceCorpus:
         ----------
         shuffled_B : documents in the order of the epoch; every `batch_size` of them are a batch.
         """
-        device, B, N = self.ids_N.device, len(self), len(self.ids_N)
+        documents, B, N = self.batch, len(self), len(self.batch.word_ids_N)
+        device = documents.word_ids_N.device
         rows_B = torch.from_numpy(shuffled_B).to(device, non_blocking=True)
         keys = document_keys(seed, "ordering", epoch, shuffled_B).view(np.int64)
         keys_B = torch.from_numpy(keys).to(device, non_blocking=True)
-        length_B = self.length_B[rows_B]
+        length_B = documents.offsets_B1.diff()[rows_B]
         offsets_B1 = torch.zeros(B + 1, dtype=torch.int64, device=device)
         torch.cumsum(length_B, 0, out=offsets_B1[1:])
         rank_N = torch.repeat_interleave(torch.arange(B, device=device), length_B, output_size=N)
@@ -124,23 +115,28 @@ class DeviceCorpus:
         key_N |= position_N
         key_N |= rank_N << (self.position_bits + self.hash_bits)
         position_N = torch.sort(key_N).values & ((1 << self.position_bits) - 1)
-        source_N = self.start_B[rows_B][rank_N] + position_N
+        source_N = documents.offsets_B1[rows_B][rank_N] + position_N
 
-        ids_N = self.ids_N[source_N]
+        ids_N = documents.word_ids_N[source_N]
         sizes = np.full(B, batch_size)
         sizes[B - B % batch_size :] = B % batch_size
-        weight_B = self.weight_B[rows_B] / torch.from_numpy(sizes).to(device, non_blocking=True)
+        weight_B = torch.ones(B, device=device)
+        if documents.weight_B is not None:
+            weight_B = documents.weight_B[rows_B]
+        weight_B = weight_B / torch.from_numpy(sizes).to(device, non_blocking=True)
         loss_N = (generative_weight * weight_B)[rank_N]
         if annotation_weight != 1.0:
             loss_N = torch.where(ids_N < self.n_visual_words, loss_N, loss_N * annotation_weight)
         input_N = None
-        if self.input_weight_N is not None:
-            input_N = self.input_weight_N[source_N]
+        if documents.input_weight_N is not None:
+            input_N = documents.input_weight_N[source_N]
             loss_N = loss_N * input_N
-        tag_BA = None if self.tag_BA is None else self.tag_BA[rows_B]
-        label_BC = None if self.label_BC is None else self.label_BC[rows_B]
+        label_B, tag_BA, label_BC = (
+            None if table is None else table[rows_B]
+            for table in (documents.label_B, documents.tag_BA, documents.label_BC)
+        )
         return Batch(
-            ids_N, offsets_B1, input_N, loss_N, label_B=self.label_B[rows_B], weight_B=weight_B,
+            ids_N, offsets_B1, input_N, loss_N, label_B=label_B, weight_B=weight_B,
             tag_BA=tag_BA, label_BC=label_BC,
         )  # fmt: skip
 

@@ -258,7 +258,7 @@ class GraphUpdates:
             # The graph reads from the memory of the first epoch.
             for target, source in zip(_tensors(self._ordered), _tensors(ordered), strict=True):
                 target.copy_(source)
-        if self.documents.global_features_BF is not None:
+        if self.documents.batch.global_features_BF is not None:
             keys_B = document_keys(config.seed, "dropout", epoch, shuffled_B).view(np.int64)
             self._numbers_B.copy_(torch.from_numpy(shuffled_B))
             self._dropout_keys_B.copy_(torch.from_numpy(keys_B))
@@ -353,7 +353,7 @@ class GraphUpdates:
         rows_B = rows_B1[:-1].clamp_max(n_documents - 1)
         input_N, loss_N = epoch.input_weight_N, epoch.loss_weight_N
         features_BF = None
-        if self.documents.global_features_BF is not None:
+        if self.documents.batch.global_features_BF is not None:
             features_BF = self.documents.gather_features(
                 self._numbers_B[rows_B], self._dropout_keys_B[rows_B], self.config.global_dropout
             )
