@@ -121,7 +121,7 @@ def test_the_fingerprint_sees_contents_and_order(tmp_path):
         ),
         (np.ones(4), {}, "documents must have two dimensions, got 1"),
         (np.ones((0, 4)), {}, "documents must be at least one, got none"),
-        (WHOLE, {"names": ["a"]}, "names must be of 4 documents: 1"),
+        (WHOLE, {"names": ["a"]}, "names must be of 4 documents, got 1"),
         (WHOLE, {"names": "abcd"}, "names must be a list, got 'abcd'"),
         (WHOLE, {"labels": 3}, "labels must be a list, got 3"),
         (WHOLE, {"labels": [1, 2, 3, 4]}, r"labels\[0\] must be of type str, got 1"),
