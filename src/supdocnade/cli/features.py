@@ -55,7 +55,7 @@ def network_to_dict(network: FeatureNetwork) -> dict[str, Any]:
         "name": network.name,
         "side": network.description.side,
         "maps": [list(shape) for shape in network.shapes],
-        "bytes": sum(file.stat().st_size for file in network.files),
+        "bytes": network.path.stat().st_size,
         "licence": network.description.licence,
     }
 

@@ -13,10 +13,9 @@ import json
 import math
 import os
 import re
-import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -75,7 +74,7 @@ class NetworkDescription:
     class_tokens: int = setting(0, least=0)
     """Number of tokens before the tokens of patches. The first of them describes the image."""
     digest: str | None = None
-    """Digest of the file and its external data, if it was recorded."""
+    """Digest of the file, if it was recorded."""
 
     def __post_init__(self) -> None:
         if not is_network_name(self.name):
@@ -157,9 +156,7 @@ class FeatureNetwork:
     """Absolute path of the ONNX file."""
     description: NetworkDescription
     digest: str
-    """Digest of the file and its external data."""
-    files: tuple[Path, ...]
-    """The ONNX file and the files of its external data."""
+    """Digest of the file."""
     shapes: tuple[tuple[int, int, int], ...]
     """Rows, columns and channels of each map."""
 
@@ -184,9 +181,9 @@ class FeatureNetwork:
         """
         _import_onnxruntime()
         path = Path(os.path.abspath(path))
-        content, data = _read_network(path)
+        content = _read_network(path)
         description = NetworkDescription.read(path)
-        digest = _digest(content, data)
+        digest = _digest(content)
         if description.digest not in (None, digest):
             raise StorageError(f"{path} is damaged: its contents are not those that were written.")
         if fingerprint not in (None, _fingerprint(digest, description)):
@@ -194,7 +191,7 @@ class FeatureNetwork:
                 f"the network {description.name!r} must be the one that the words were learned "
                 "with, got another one of this name."
             )
-        session = _get_session(path, digest, "cpu", (content, data))
+        session = _get_session(path, digest, "cpu", content)
         _check_input(path, session, description.side)
         n_levels = 3 * description.side**2
         image = np.arange(n_levels).astype(np.uint8).reshape(description.side, description.side, 3)
@@ -205,7 +202,7 @@ class FeatureNetwork:
         except Exception as error:  # Those of onnxruntime have no common class but this one.
             raise _damaged(path, error) from error
         shapes = tuple((*each.grid, len(each.image_D)) for each in maps)
-        return cls(path, description, digest, (path, *data), shapes)
+        return cls(path, description, digest, shapes)
 
     @property
     def name(self) -> str:
@@ -233,30 +230,16 @@ class FeatureNetwork:
         return _describe(self.path, session, self.description, pixels)
 
 
-def write_network(
-    folder: Path, files: Mapping[str, bytes | Path], description: NetworkDescription
-) -> None:
-    """Write a network to a new folder, which appears when it is complete.
-
-    Parameters
-    ----------
-    files : contents of files, or files to copy, by their names in the folder; the first one is the
-        ONNX file, the others are its external data.
-    """
+def write_network(folder: Path, content: bytes, description: NetworkDescription) -> None:
+    """Write a network to a new folder, which appears when it is complete."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as temporary:
-            fresh = Path(temporary, folder.name)
-            for name, source in files.items():
-                target = fresh / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                if isinstance(source, bytes):
-                    target.write_bytes(source)
-                else:
-                    shutil.copyfile(source, target)
-            network = fresh / next(iter(files))
-            replace(description, digest=_digest(*_read_network(network))).write(network)
-            os.rename(fresh, folder)
+            path = Path(temporary, folder.name, f"{description.name}.onnx")
+            path.parent.mkdir()
+            path.write_bytes(content)
+            replace(description, digest=_digest(content)).write(path)
+            os.rename(path.parent, folder)
     except OSError as error:
         raise UnwritableFile(f"{folder} cannot be written: {error.strerror}.") from error
 
@@ -277,12 +260,12 @@ def _import_onnxruntime() -> Any:
     return onnxruntime
 
 
-def _read_network(path: Path) -> tuple[bytes, tuple[Path, ...]]:
-    """Return the contents of an ONNX file and the files of its external data."""
+def _read_network(path: Path) -> bytes:
+    """Return the contents of an ONNX file; one with weights in other files is refused."""
     content = read_file(path, most=MAX_NETWORK_BYTES)
     # Tensors in other files have an entry of this name; if it is missing, parsing can be spared.
     if b"location" not in content:
-        return content, ()
+        return content
     try:
         import onnx
     except ImportError as error:
@@ -291,18 +274,12 @@ def _read_network(path: Path) -> tuple[bytes, tuple[Path, ...]]:
         model = onnx.load_model_from_string(content)
     except Exception as error:
         raise _damaged(path, error) from error
-    folder = path.parent.resolve()
-    files = []
-    for location in sorted(set(_find_locations(model))):
-        file = folder / location
-        if not file.resolve().is_relative_to(folder):
-            raise StorageError(
-                f"{path} has external data in {location!r}, which is outside of its folder."
-            )
-        if not file.is_file():
-            raise StorageError(f"{path} has external data in {location!r}, which is missing.")
-        files.append(path.parent / location)
-    return content, tuple(files)
+    for location in _find_locations(model):
+        raise StorageError(
+            f"{path} has weights in {location!r}; onnx.save(onnx.load(FILE), FILE) makes it one "
+            "file."
+        )
+    return content
 
 
 def _find_locations(message: Any) -> Iterator[str]:
@@ -315,42 +292,33 @@ def _find_locations(message: Any) -> Iterator[str]:
                 yield from _find_locations(part)
 
 
-def _digest(content: bytes, files: Sequence[Path]) -> str:
-    digest = hashlib.blake2b(content, digest_size=20)
-    for path in files:
-        digest.update(path.name.encode())
-        try:
-            with open(path, "rb") as file:
-                digest.update(hashlib.file_digest(file, "blake2b").digest())
-        except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
-    return digest.hexdigest()
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=20).hexdigest()
 
 
 def _fingerprint(digest: str, description: NetworkDescription) -> str:
     values = asdict(description)
     for name in ("name", "licence", "digest"):
         del values[name]
-    return _digest(json.dumps([digest, values]).encode(), ())
+    return _digest(json.dumps([digest, values]).encode())
 
 
-def _get_session(
-    path: Path, digest: str, device: str, read: tuple[bytes, tuple[Path, ...]] | None = None
-) -> Any:
+def _get_session(path: Path, digest: str, device: str, content: bytes | None = None) -> Any:
     """Return the session of a network, one for all threads.
 
     Parameters
     ----------
-    read : contents and external data, if they were read already.
+    content : of the file, if it was read already.
     """
     provider = _choose_provider(device)
     key = (path, digest, provider)
     with _sessions_lock:
         if key not in _sessions:
-            content, data = read or _read_network(path)
-            if read is None and _digest(content, data) != digest:
-                raise StorageError(f"{path} has changed since it was loaded.")
-            session = _start_session(path, b"" if data else content, provider)
+            if content is None:
+                content = _read_network(path)
+                if _digest(content) != digest:
+                    raise StorageError(f"{path} has changed since it was loaded.")
+            session = _start_session(path, content, provider)
             if device == "cuda" and _CUDA not in session.get_providers():
                 raise BackendUnavailable(
                     "device 'cuda' is not available: onnxruntime finds no GPU on this machine; "
@@ -373,12 +341,7 @@ def _choose_provider(device: str) -> str:
 
 
 def _start_session(path: Path, content: bytes, provider: str) -> Any:
-    """Return a session that computes on the caller's thread.
-
-    Parameters
-    ----------
-    content : of the file, or empty if it has external data, which is found by the path.
-    """
+    """Return a session that computes on the caller's thread."""
     onnxruntime = _import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -389,7 +352,7 @@ def _start_session(path: Path, content: bytes, provider: str) -> Any:
             onnxruntime.preload_dlls()  # CUDA and cuDNN, from the packages that torch needs, too.
     providers = [(_CUDA, _CUDA_OPTIONS), _CPU] if provider == _CUDA else [_CPU]
     try:
-        return onnxruntime.InferenceSession(content or path, options, providers)
+        return onnxruntime.InferenceSession(content, options, providers)
     except Exception as error:  # Its errors have no common class but this one.
         raise _damaged(path, error) from error
 

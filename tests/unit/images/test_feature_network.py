@@ -39,7 +39,7 @@ def assert_close(found, expected):
 
 def test_patches_of_a_map_are_rows(path):
     network = load(path, patch=(2, 4))
-    assert (network.name, network.shapes, network.files) == ("tiny", ((4, 2, 3),), (path,))
+    assert (network.name, network.shapes) == ("tiny", ((4, 2, 3),))
     ((grid, patches_PD, image_D),) = network.describe(IMAGE)
     assert grid == (4, 2)
     assert_close(patches_PD, networks.mean_colors(IMAGE, (2, 4)))
@@ -128,31 +128,9 @@ def test_a_file_that_changed_is_noticed(path, monkeypatch):
         network.describe(IMAGE)
 
 
-def test_external_data_belongs_to_the_network(tmp_path, path):
-    network = load(path, factor=3.0, external="data/tiny.bin")
-    data = tmp_path / "data/tiny.bin"
-    assert network.files == (path, data)
-    assert_close(patches_of(network), 3 * networks.mean_colors(IMAGE))
-    data.write_bytes(np.array([5.0], "<f4").tobytes())
-    other = FeatureNetwork.load(path)
-    assert other.fingerprint() != network.fingerprint()
-    assert_close(patches_of(other), 5 * networks.mean_colors(IMAGE))
-    data.unlink()
-    with pytest.raises(StorageError, match=r"external data in 'data/tiny\.bin', which is missing"):
-        FeatureNetwork.load(path)
-
-
-def test_external_data_stays_in_the_folder(tmp_path):
-    outside = tmp_path / "secret.bin"
-    path = tmp_path / "folder/tiny.onnx"
-    for location in ("../secret.bin", str(outside)):
-        networks.write_network(path, external=location)
-        with pytest.raises(StorageError, match=r"secret\.bin', which is outside of its folder\."):
-            FeatureNetwork.load(path)
-    networks.write_network(path, external="link.bin")
-    (path.parent / "link.bin").unlink()
-    (path.parent / "link.bin").symlink_to(outside)
-    with pytest.raises(StorageError, match=r"'link\.bin', which is outside of its folder\."):
+def test_weights_in_other_files_are_refused(path):
+    networks.write_network(path, external="tiny.bin")
+    with pytest.raises(StorageError, match=r"has weights in 'tiny\.bin'; onnx\.save"):
         FeatureNetwork.load(path)
 
 
@@ -202,7 +180,7 @@ def test_a_wrong_description_is_named(path, entries, message):
 
 
 def test_damaged_files_are_named(path):
-    content = networks.write_network(path, external="tiny.bin").read_bytes()
+    content = networks.write_network(path).read_bytes()
     with pytest.raises(StorageError, match=r"none\.onnx cannot be read: No such file"):
         FeatureNetwork.load(path.with_name("none.onnx"))
     for damaged in (content[:-5], content[: len(content) // 2], b"location", b"no network", b""):
@@ -213,9 +191,9 @@ def test_damaged_files_are_named(path):
 
 
 def test_a_written_network_knows_its_digest(tmp_path, path):
-    source = load(path, external="tiny.bin")
+    source = load(path)
     target = tmp_path / "new/tiny"
-    write_network(target, {file.name: file for file in source.files}, source.description)
+    write_network(target, path.read_bytes(), source.description)
     copied = FeatureNetwork.load(target / "tiny.onnx")
     assert copied.fingerprint() == source.fingerprint()
     assert copied.description.digest == source.digest
@@ -225,7 +203,7 @@ def test_a_written_network_knows_its_digest(tmp_path, path):
     with pytest.raises(StorageError, match="is damaged: its contents are not those that were"):
         FeatureNetwork.load(target / "tiny.onnx")
     with pytest.raises(UnwritableFile, match="tiny cannot be written: Directory not empty"):
-        write_network(target, {"tiny.onnx": b"x"}, source.description)
+        write_network(target, b"x", source.description)
     assert [each.name for each in target.parent.iterdir()] == ["tiny"]
 
 

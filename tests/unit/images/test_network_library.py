@@ -42,7 +42,7 @@ def library(tmp_path, monkeypatch):
 
 @pytest.fixture
 def path(tmp_path):
-    return networks.write_network(tmp_path / "given.onnx", factor=3.0, external="data/given.bin")
+    return networks.write_network(tmp_path / "given.onnx", factor=3.0)
 
 
 @pytest.mark.parametrize("name", ["sift", "efficientnet-lite1"])
