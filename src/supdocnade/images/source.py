@@ -8,14 +8,14 @@ another machine can read the image.
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from supdocnade.errors import StorageError, install_command
-from supdocnade.text import open_file, read_file
+from supdocnade.text import MAX_FILE_BYTES, open_file, read_file
 
 BLOCK_SIZE = 1 << 16
 """Least number of bytes to read when a part of a file on another file system is needed."""
@@ -118,18 +118,26 @@ def read_source(source: Source) -> bytes:
     return content
 
 
-def read_address(address: str | os.PathLike[str], start: int = 0, size: int = -1) -> bytes:
-    """Return the bytes of a file, or `size` of them from `start`.
+def read_address(
+    address: str | os.PathLike[str], start: int = 0, size: int = -1, *, most: int = MAX_FILE_BYTES
+) -> bytes:
+    """Return the bytes of a file, or `size` of them from `start`; at most `most`.
 
     `StorageError` is raised if the file cannot be read.
     """
-    if is_remote(address):
-        system, path = open_file_system(os.fspath(address))
-        with storage_errors(address):
-            end = None if size < 0 else start + size
-            content: bytes = system.cat_file(path, start=start or None, end=end)
-            return content
-    return read_file(address, start, size)
+    if not is_remote(address):
+        return read_file(address, start, size, most=most)
+    parts, left = [], most + 1 if size < 0 else min(size, most + 1)
+    with open_address(address) as file, storage_errors(address):
+        if start:
+            file.seek(start)
+        while left and (part := file.read(left)):  # A stream gives what it has.
+            parts.append(part)
+            left -= len(part)
+    content = b"".join(parts)
+    if len(content) > most:
+        raise StorageError(f"{address} is too large; the limit is {most} bytes.")
+    return content
 
 
 @contextmanager
@@ -138,12 +146,14 @@ def open_address(address: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     `StorageError` is raised if the file cannot be opened.
     """
+    path, system = address, None
     if is_remote(address):
         system, path = open_file_system(os.fspath(address))
+    if system is None or system.protocol == ("file", "local"):  # It may be a pipe or a device.
+        opened: AbstractContextManager[IO[bytes]] = open_file(path)
+    else:
         with storage_errors(address):
             opened = system.open(path, "rb", block_size=BLOCK_SIZE)
-    else:
-        opened = open_file(address)
     with opened as file:
         yield file
 

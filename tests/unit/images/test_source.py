@@ -1,11 +1,14 @@
+import io
 import os
 import pickle
 import sys
+from types import SimpleNamespace
 
 import pytest
 from tests.packed_photos import copy_to_memory
 
 from supdocnade.errors import StorageError
+from supdocnade.images import source
 from supdocnade.images.source import (
     PackedImage,
     absolute_address,
@@ -35,7 +38,12 @@ def remote(folder):
     return copy_to_memory(folder, "test_source")
 
 
-@pytest.mark.parametrize("place", ["folder", "remote"])
+@pytest.fixture
+def local(folder):
+    return f"file://{folder}"
+
+
+@pytest.mark.parametrize("place", ["folder", "remote", "local"])
 def test_whole_files_and_ranges_are_read(place, request):
     address = f"{request.getfixturevalue(place)}/a.jpg"
     assert read_source(address) == b"0123456789"
@@ -46,15 +54,44 @@ def test_whole_files_and_ranges_are_read(place, request):
         assert file.read() == b"789"
 
 
+@pytest.mark.parametrize("place", ["folder", "remote", "local"])
+def test_a_largest_size_holds_on_every_file_system(place, request):
+    address = f"{request.getfixturevalue(place)}/a.jpg"
+    assert read_address(address, most=10) == b"0123456789"
+    assert read_address(address, 2, most=8) == b"23456789"
+    for start, size in ((0, -1), (0, 10)):
+        with pytest.raises(StorageError, match=r"a\.jpg is too large.*; the limit is 9 bytes"):
+            read_address(address, start, size, most=9)
+
+
+def test_a_file_without_an_end_or_a_size_is_refused(monkeypatch):
+    class Endless(io.RawIOBase):
+        def read(self, size=-1):
+            return bytes(min(size, 7))
+
+    system = SimpleNamespace(protocol="endless", open=lambda *_, **__: Endless())
+    monkeypatch.setattr(source, "open_file_system", lambda address: (system, address))
+    with pytest.raises(StorageError, match=r"^endless://a is too large; the limit is 20 bytes"):
+        read_address("endless://a", most=20)
+
+
+def test_an_address_of_a_pipe_or_a_device_is_refused(folder):
+    os.mkfifo(folder / "pipe")
+    for path in (folder / "pipe", "/dev/zero"):
+        for address in (path, f"file://{path}", f"local://{path}"):
+            with pytest.raises(StorageError, match="must be a file"):
+                read_source(address)
+
+
 def test_a_source_has_a_name_and_can_be_sent_to_another_process(folder):
     packed = PackedImage(str(folder / "a.jpg"), "first", 0, 3)
-    for source in (str(folder / "a.jpg"), folder / "a.jpg", packed):
-        again = pickle.loads(pickle.dumps(source))
-        assert source_name(again) == source_name(source)
-        assert read_source(again) == read_source(source)
+    for each in (str(folder / "a.jpg"), folder / "a.jpg", packed):
+        again = pickle.loads(pickle.dumps(each))
+        assert source_name(again) == source_name(each)
+        assert read_source(again) == read_source(each)
     assert source_name(packed) == f"{folder}/a.jpg/first"
     assert read_source(packed) == b"012"
-    assert [is_local_file(source) for source in ("a.jpg", packed, "s3://a.jpg")] == [1, 0, 0]
+    assert [is_local_file(each) for each in ("a.jpg", packed, "s3://a.jpg")] == [1, 0, 0]
 
 
 def test_unknown_file_systems_are_reported():
