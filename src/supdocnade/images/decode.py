@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -73,7 +73,7 @@ _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 _PILLOW_FILTER = ("ignore", None, Warning, re.compile(r"(PIL|pillow_heif)\b"), 0)
 """Entry of `warnings.filters`: action, message, category, module and line."""
 _CONTENTS = (bytes, bytearray, memoryview)
-apart: ContextVar[Callable[..., list[NDArray[np.uint8]]] | None] = ContextVar("apart", default=None)
+apart: ContextVar[Callable[..., NDArray[np.uint8]] | None] = ContextVar("apart", default=None)
 """Runs a function of this module on the contents of a file in another process; see `decoder`."""
 _filter_lock, _n_ignoring = threading.Lock(), 0
 
@@ -118,40 +118,14 @@ def decode(
     config = config or DecodeConfig()
     found = _decode_apart("decode", source, name, config=config, reduced=reduced)
     if found is not None:
-        return found[0]
+        return found
     least_side = 8 * config.max_side if reduced and config.max_side is not None else None
-    return _resize(_load(source, name, None if config.color else "L", least_side), config)
-
-
-def decode_with_color(
-    source: Any, config: DecodeConfig, *, name: str = ""
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the array of `decode` and the same image in colour, from one pass over the file.
-
-    The first array has the bits of `decode`. The colours of a JPEG file may differ from those of
-    `decode` by a few levels, since Pillow converts them instead of the JPEG library.
-
-    Parameters
-    ----------
-    source, config, name : as for `decode`.
-    """
-    if (found := _decode_apart("decode_with_color", source, name, config=config)) is not None:
-        return found[0], found[1]
-    in_color = replace(config, color=True)
-    try:
-        image = _load(source, name, None if config.color else "YCbCr")
-    except UnreadableImage:
-        # Either there is no image, or a JPEG file that stores RGB, which cannot become YCbCr.
-        return decode(source, config, name=name), decode(source, in_color, name=name)
-    if image.mode == "YCbCr":
-        grey, image = image.getchannel("Y"), image.convert("RGB")
-        return _resize(grey, config), _resize(image, in_color)
-    return _resize(image, config), _resize(image, in_color)
+    return _resize(_load(source, name, config.color, least_side), config)
 
 
 def _decode_apart(
     function: str, source: Any, name: str, **options: Any
-) -> list[NDArray[np.uint8]] | None:
+) -> NDArray[np.uint8] | None:
     """Return what a function returns in a process of its own, None if it should run in this one."""
     run, content = apart.get(), source
     if run is None or not (is_source(source) or isinstance(source, _CONTENTS)):
@@ -198,17 +172,15 @@ def reduce_jpeg(content: bytes, name: str, max_pixels: int) -> bytes:
 def halve_jpeg(content: bytes, *, name: str) -> NDArray[np.uint8]:
     """Return a JPEG file at half its size, as grey levels or colours."""
     if (found := _decode_apart("halve_jpeg", content, name)) is not None:
-        return found[0]
+        return found
     with open_image(io.BytesIO(content), name) as image:
         _check_scans(content, name)
         image.draft(image.mode, (image.width // 2, image.height // 2))
         return np.asarray(_load_pixels(image, name))
 
 
-def _load(
-    source: Any, name: str, jpeg_mode: str | None, least_side: int | None = None
-) -> Image.Image:
-    """Return an upright image in mode L or RGB, or a colour JPEG file in the mode given.
+def _load(source: Any, name: str, color: bool, least_side: int | None = None) -> Image.Image:
+    """Return an upright image in mode L or RGB; of a JPEG file only what is needed is decoded.
 
     Parameters
     ----------
@@ -232,16 +204,16 @@ def _load(
     with open_image(io.BytesIO(content), name) as image:
         if not isinstance(image, JpegImageFile):
             return _load_pixels(image, name)
-        has_mode = jpeg_mode is not None and image.format == "JPEG" and image.mode == "RGB"
+        is_grey = not color and image.format == "JPEG" and image.mode == "RGB"
         _check_scans(content, name)
         width, height = image.size
         if width * height > MAX_JPEG_PIXELS:
             raise _too_large(name, width * height, MAX_JPEG_PIXELS)
         scale = _jpeg_scale(width, height, least_side)
-        if has_mode or scale > 1:
+        if is_grey or scale > 1:
             size = max(width // scale, 1), max(height // scale, 1)
-            image.draft(jpeg_mode if has_mode else image.mode, size)
-        return _load_pixels(image, name, keep_mode=has_mode)
+            image.draft("L" if is_grey else image.mode, size)
+        return _load_pixels(image, name)
 
 
 def _check_scans(content: bytes, name: str) -> None:
@@ -323,7 +295,7 @@ def _too_large(name: str, n_pixels: int | None = None, limit: int = MAX_PIXELS) 
     return UnreadableImage(f"{name} is too large: {size}the limit is {limit / 1e6:.0f} megapixels.")
 
 
-def _load_pixels(image: Image.Image, name: str, *, keep_mode: bool = False) -> Image.Image:
+def _load_pixels(image: Image.Image, name: str) -> Image.Image:
     """Decode an opened image, turn it upright and convert it to mode L or RGB."""
     width, height = image.size
     if width * height > MAX_PIXELS:
@@ -338,8 +310,7 @@ def _load_pixels(image: Image.Image, name: str, *, keep_mode: bool = False) -> I
     try:
         with ignore_pillow_warnings():  # About odd metadata, which is not used.
             image.load()
-            upright = _turn_upright(image)
-            return upright if keep_mode else _flatten(upright, name, image.format)
+            return _flatten(_turn_upright(image), name, image.format)
     except (UnreadableImage, MemoryError):
         raise
     except Exception as error:

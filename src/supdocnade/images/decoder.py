@@ -1,7 +1,7 @@
 """Decoding in processes of their own, which can be ended, as photographs of strangers need it.
 
 A decoder that crashes, or that needs too much time or memory, takes a process with it, and the
-photograph is one that cannot be read. A process answers with arrays or with a sentence; nothing
+photograph is one that cannot be read. A process answers with an array or with a sentence; nothing
 that it says is unpickled.
 """
 
@@ -44,7 +44,7 @@ def decode_apart(
     `is_given_up` says before each file that nobody waits for it any more: it cannot be read then.
     """
 
-    def run(function: str, content: bytes, name: str, **options: Any) -> list[NDArray[np.uint8]]:
+    def run(function: str, content: bytes, name: str, **options: Any) -> NDArray[np.uint8]:
         if is_given_up():
             raise UnreadableImage(f"{name} was given up.")
         try:
@@ -81,16 +81,14 @@ class DecodingProcess:
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
 
-    def run(self, request: tuple[Any, ...]) -> list[NDArray[np.uint8]] | str:
-        """Return arrays, or the sentence of an error; a process that ends raises one."""
+    def run(self, request: tuple[Any, ...]) -> NDArray[np.uint8] | str:
+        """Return an array, or the sentence of an error; a process that ends raises one."""
         questions, answers = cast(IO[bytes], self._process.stdin), self._process.stdout
         try:
             pickle.dump(request, questions, protocol=5)
             questions.flush()
             found = json.loads(cast(IO[bytes], answers).readline())
-            return (
-                found if isinstance(found, str) else [_read_array(answers, each) for each in found]
-            )
+            return found if isinstance(found, str) else _read_array(answers, found)
         except (OSError, ValueError) as error:
             self.close()
             raise UnreadableImage(_describe_end(request, self._process.returncode)) from error
@@ -144,11 +142,10 @@ def answer() -> None:
         except EOFError:
             return
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + seconds, most))
-        parts: tuple[Any, ...] = ()
+        pixels = np.empty(0, np.uint8)
         try:
-            found = getattr(decode, function)(content, name=name, **options)
-            parts = found if isinstance(found, tuple) else (found,)
-            said: Any = [each.shape for each in parts]
+            pixels = getattr(decode, function)(content, name=name, **options)
+            said: Any = pixels.shape
         except UnreadableImage as error:
             said = str(error)
         except Exception as error:
@@ -156,6 +153,5 @@ def answer() -> None:
             is_memory = isinstance(error, MemoryError)
             said = f"{name} {NEEDS_MEMORY if is_memory else f'cannot be decoded: {reason}.'}"
         sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
-        for each in parts:
-            sys.stdout.buffer.write(np.ascontiguousarray(each).data)
+        sys.stdout.buffer.write(np.ascontiguousarray(pixels).data)
         sys.stdout.buffer.flush()

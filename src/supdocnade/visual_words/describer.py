@@ -19,7 +19,6 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import (
     DecodeConfig,
     decode,
-    decode_with_color,
     image_size,
     resized_size,
 )
@@ -70,9 +69,8 @@ class SIFTDescriber:
         self, source: Any, name: str = ""
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Return the pixels of an image, and the same image in colour, (height, width, 3)."""
-        pixels, colors = decode_with_color(source, self.decoding, name=name)
-        self._check_pixels(pixels, source, name)
-        return pixels, colors
+        in_color = replace(self.decoding, color=True)
+        return self.read(source, name), decode(source, in_color, name=name)
 
     def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
         """Return the descriptors of the patches of an image that `read` returned, on the CPU."""

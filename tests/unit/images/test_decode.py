@@ -1,7 +1,6 @@
 """One path from any image to its grey levels, and one sentence for what is none."""
 
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import (
     DecodeConfig,
     decode,
-    decode_with_color,
     encode,
     image_size,
     read_embedded_keywords,
@@ -65,30 +63,6 @@ def test_every_format_gives_the_same_picture(tmp_path, colors, kind, options, to
         assert abs(grey.astype(int) - expected).max() <= tolerance
     color = decode(content, DecodeConfig(color=True))
     assert color.shape == (40, 60, 3)
-
-
-@pytest.mark.parametrize("max_side", [None, 30, 100])
-@pytest.mark.parametrize(
-    ("kind", "options", "tolerance"),
-    [
-        ("JPEG", {"quality": 90, "subsampling": 2, "exif": turned(6)}, 1),
-        ("JPEG", {"quality": 90, "keep_rgb": True}, 0),
-        ("PNG", {}, 0),
-    ],
-)
-def test_grey_and_colours_from_one_pass(colors, kind, options, tolerance, max_side):
-    """The grey levels are those of `decode` to the last bit, the colours nearly so."""
-    content = file_of(Image.fromarray(colors), kind, **options)
-    config = DecodeConfig(max_side=max_side)
-    in_color = replace(config, color=True)
-    grey, found = decode_with_color(content, config)
-    np.testing.assert_array_equal(grey, decode(content, config))
-    # Resizing overshoots at edges, which enlarges the differences.
-    tolerance *= 1 if max_side is None else 4
-    np.testing.assert_allclose(found, decode(content, in_color).astype(int), atol=tolerance)
-    one, other = decode_with_color(content, in_color)
-    np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(one, decode(content, in_color))
 
 
 def test_grey_by_hand():
@@ -259,9 +233,8 @@ def test_too_many_scans_are_refused_before_they_are_decoded(colors):
     content = file_of(Image.fromarray(colors), "JPEG", progressive=True)
     assert decode(with_scans(content, 100)).shape == (40, 60)
     bomb = with_scans(content, 101)
-    for read in (decode, lambda *args, name: decode_with_color(*args, DecodeConfig(), name=name)):
-        with pytest.raises(UnreadableImage, match=r"^bomb\.jpg has more than 100 scans\.$"):
-            read(bomb, name="bomb.jpg")
+    with pytest.raises(UnreadableImage, match=r"^bomb\.jpg has more than 100 scans\.$"):
+        decode(bomb, name="bomb.jpg")
 
 
 def test_a_jpeg_strip_is_decoded_at_a_reduced_size(colors):
@@ -290,8 +263,6 @@ def test_large_jpeg_files_are_decoded_at_a_reduced_size(
         assert found.shape == expected.shape
         assert abs(found - expected).mean() < 3
     assert decode(content, DecodeConfig(max_side=30)).shape == (20, 30)
-    grey, color = decode_with_color(content, DecodeConfig())
-    assert (grey.shape, color.shape) == ((20, 30), (20, 30, 3))
     assert image_size(content) == (60, 40)
 
 

@@ -8,10 +8,10 @@ from tests.textures import stripes
 
 from supdocnade.errors import UnreadableImage
 from supdocnade.images import decoder
-from supdocnade.images.decode import DecodeConfig, decode, decode_with_color, encode, reduce_jpeg
+from supdocnade.images.decode import DecodeConfig, decode, encode, reduce_jpeg
 from supdocnade.images.decoder import decode_apart
 
-CONFIG = DecodeConfig(max_side=50)
+CONFIG, IN_COLOR = DecodeConfig(max_side=50), DecodeConfig(max_side=50, color=True)
 LARGE = encode(np.resize(stripes(0), (64, 64)), "JPEG")
 """A JPEG file with more than 2000 pixels."""
 
@@ -34,11 +34,11 @@ def jpeg(n_scans=0, side=64):
 
 def test_pixels_are_those_of_this_process(tmp_path):
     (tmp_path / "a.jpg").write_bytes(jpeg())
-    expected = [decode(jpeg(), CONFIG), *decode_with_color(jpeg(), CONFIG)]
+    expected = [decode(jpeg(), CONFIG), decode(jpeg(), IN_COLOR)]
     reduced = reduce_jpeg(LARGE, "large", 2000)
     assert decode(reduced).shape == (32, 32)
     with decode_apart():
-        found = [decode(tmp_path / "a.jpg", CONFIG), *decode_with_color(jpeg(), CONFIG)]
+        found = [decode(tmp_path / "a.jpg", CONFIG), decode(jpeg(), IN_COLOR)]
         np.testing.assert_array_equal(decode(stripes(0)), stripes(0))
         assert reduce_jpeg(LARGE, "large", 2000) == reduced
     for one, other in zip(found, expected, strict=True):
