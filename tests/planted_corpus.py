@@ -1,6 +1,7 @@
 """A small corpus with planted classes and tags, and networks for it."""
 
 import numpy as np
+import torch
 from examples.planted_scenes import PlantedScenes, planted_scenes
 from numpy.typing import NDArray
 
@@ -62,3 +63,12 @@ def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **
 
 def parameter_bits(network) -> dict[str, bytes]:
     return {name: p.detach().numpy().tobytes() for name, p in network.named_parameters()}
+
+
+def randomize(network, spread: float = 0.5):
+    """Draw all parameters of a network anew."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(0, spread, generator=generator)
+    return network

@@ -5,14 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from tests.planted_corpus import global_features
+from tests.planted_corpus import global_features, network_for
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents
 from supdocnade.cuda.graph_updates import GraphTrainer
 from supdocnade.likelihood.operations import use_backend
-from supdocnade.model.config import SupDocNADEConfig
-from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer, make_trainer
 
@@ -53,18 +51,7 @@ def documents(
 
 
 def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 6, **options):
-    config = SupDocNADEConfig(
-        n_visual_words=N_VISUAL,
-        n_annotation_words=N_TAGS,
-        n_topics=20,
-        n_classes=N_CLASSES,
-        n_global_features=corpus.n_global_features,
-        annotation_output="words" if corpus.tag_BA is None else "sigmoid",
-        class_output="softmax" if corpus.label_BC is None else "sigmoid",
-    )
-    network = SupDocNADENetwork(config, random_tree(config, seed))
-    network.initialize(corpus, seed)
-    network.to(device)
+    network = network_for(corpus, n_topics=20, seed=seed).to(device)
     checkpoint, class_weight = (options.pop(name, None) for name in ("checkpoint", "class_weight"))
     settings = {"generative_weight": 0.05, "annotation_weight": 4.0, "learning_rate": 3e-3}
     training = TrainerConfig(

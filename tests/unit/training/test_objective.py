@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.planted_corpus import network_for
+from tests.planted_corpus import network_for, randomize
 from torch.nn.functional import logsigmoid
 
 from supdocnade.corpus import Documents
@@ -27,14 +27,11 @@ CORPUS = Documents.from_counts(
 def test_a_batch_by_hand():
     order = np.array([4, 3, 2, 1, 0, 8, 7, 6, 5])
     batch = make_batch(CORPUS, np.array([2, 0]), order, annotation_weight=10.0, n_summary_words=3)
-    documents = batch
-    assert documents.word_ids_N.tolist() == [3, 3, 2, 1, 0, 3, 1, 0, 0]
-    assert documents.offsets_B1.tolist() == [0, 5, 9]
-    assert documents.input_weight_N is not None
-    assert documents.input_weight_N.tolist() == [1, 1, 1, 1, 1, 1, 0.5, 1, 1]
-    assert documents.loss_weight_N is not None
-    assert documents.loss_weight_N.tolist() == [10, 10, 1, 1, 1, 10, 0.5, 1, 1]
-    assert documents.n_summary_words == 3
+    assert batch.word_ids_N.tolist() == [3, 3, 2, 1, 0, 3, 1, 0, 0]
+    assert batch.offsets_B1.tolist() == [0, 5, 9]
+    assert batch.input_weight_N.tolist() == [1, 1, 1, 1, 1, 1, 0.5, 1, 1]
+    assert batch.loss_weight_N.tolist() == [10, 10, 1, 1, 1, 10, 0.5, 1, 1]
+    assert batch.n_summary_words == 3
     assert batch.label_B.tolist() == [1, 0]
     assert batch.weight_B.tolist() == [3, 1]
     assert batch.n_documents == 2
@@ -99,14 +96,6 @@ def whole_batch(corpus, network, annotation_weight=1.0):
     )
 
 
-def randomize(network):
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.normal_(0, 0.5, generator=generator)
-    return network
-
-
 @pytest.mark.parametrize("class_input", ["visual", "all"])
 @pytest.mark.parametrize("generative_weight", [0.0, 0.3])
 def test_the_hybrid_objective_by_its_definition(class_input, generative_weight):
@@ -155,16 +144,18 @@ def test_all_gradients_against_finite_differences(output, activation, generative
     names = [name for name, _ in network.named_parameters()]
     if generative_weight == 0:
         names = [name for name in names if not name.startswith("node")]
+    assert len(names) == (6 if generative_weight else 4)
+    check_gradients(network, batch, generative_weight, names)
+
+
+def check_gradients(network, batch, generative_weight, names):
+    """Compare the gradients of the objective by some parameters with finite differences."""
 
     def loss(*values):
-        return torch.func.functional_call(
-            Loss(network, batch, generative_weight),
-            {f"network.{name}": value for name, value in zip(names, values, strict=True)},
-            (),
-        )
+        given = {f"network.{name}": value for name, value in zip(names, values, strict=True)}
+        return torch.func.functional_call(Loss(network, batch, generative_weight), given, ())
 
     values = tuple(network.get_parameter(name).detach().requires_grad_() for name in names)
-    assert len(values) == (6 if generative_weight else 4)
     assert torch.autograd.gradcheck(loss, values)
 
 
@@ -223,14 +214,8 @@ def test_the_term_of_annotations_that_are_no_words(supervised, generative_weight
 def test_gradients_of_logistic_outputs_against_finite_differences():
     network, batch = logistic_case(activation="tanh")
     names = [name for name, _ in network.named_parameters()]
-
-    def loss(*values):
-        given = {f"network.{name}": value for name, value in zip(names, values, strict=True)}
-        return torch.func.functional_call(Loss(network, batch, 0.3), given, ())
-
-    values = tuple(network.get_parameter(name).detach().requires_grad_() for name in names)
     assert {"tag_weight", "tag_bias"} <= set(names)
-    assert torch.autograd.gradcheck(loss, values)
+    check_gradients(network, batch, 0.3, names)
 
 
 @pytest.mark.parametrize("generative_weight", [0.0, 0.3])

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-import torch
-from tests.planted_corpus import network_for, scene_corpus
+from tests.planted_corpus import network_for, randomize, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
@@ -18,12 +17,7 @@ _, CORPUS = scene_corpus(70, mean_length=20)
 
 @pytest.fixture(scope="module")
 def network():
-    network = network_for(CORPUS)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.normal_(0, 0.1, generator=generator)
-    return network
+    return randomize(network_for(CORPUS), 0.1)
 
 
 def test_orderings_differ_and_are_reproducible(network):
