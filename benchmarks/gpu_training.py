@@ -67,7 +67,7 @@ def many_leaves(n_visual: int) -> float:
 def time_epochs(made: Trainer, documents: Documents) -> tuple[History, float]:
     """Train; return the history and the median seconds of an epoch, without the first one."""
     ends = [time.perf_counter()]
-    made.on_epoch = lambda _: ends.append(time.perf_counter())
+    made.on_epoch = lambda *_: ends.append(time.perf_counter())
     history = made.fit(documents)
     return history, float(np.median(np.diff(ends)[1:]))
 

@@ -6,7 +6,6 @@ position of the run, so a run that was killed and resumed from its checkpoint gi
 network of one that was not.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +23,7 @@ from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import choose_device, own_trainer
 from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, make_network, random_tree
-from supdocnade.runs import ProgressCallback, RunOptions, no_progress
+from supdocnade.runs import EpochCallback, ProgressCallback, RunOptions, no_progress
 from supdocnade.seeding import named_generator, token_order
 from supdocnade.threads import limit_threads, one_torch_thread
 from supdocnade.training.checkpoint import (
@@ -87,13 +86,8 @@ def train_network(
             checkpoint=None if run.checkpoint is None else run.checkpoint / CHECKPOINT,
             progress=run.progress,
             stage=stage,
+            on_epoch=run.on_epoch,
         )
-
-        def end_epoch(epoch: int) -> bool:
-            metrics = trainer.history.epochs[-1].metrics
-            return run.on_epoch is not None and bool(run.on_epoch(epoch, metrics))
-
-        trainer.on_epoch = end_epoch
         history = trainer.fit(part, validation)
         # Inference runs on the CPU: its results do not depend on the device of the training.
         network.to("cpu")
@@ -141,9 +135,9 @@ class Trainer:
     checkpoint : file that is written after every epoch, and resumed from if it exists.
     progress : called with `stage`, the updates done and their total. The trainer itself
         prints nothing.
-    on_epoch : called with the number of every completed epoch before its checkpoint is written;
-        after a kill it is called again for an epoch whose checkpoint was not written. If it
-        returns True, training ends.
+    on_epoch : called with the number of every completed epoch and its metrics before its checkpoint
+        is written; after a kill it is called again for an epoch whose checkpoint was not written.
+        If it returns True, training ends.
     """
 
     substitute: "ClassVar[type[Trainer] | None]" = None
@@ -158,7 +152,7 @@ class Trainer:
         checkpoint: Path | None = None,
         progress: ProgressCallback = no_progress,
         stage: str = "learning",
-        on_epoch: Callable[[int], bool | None] | None = None,
+        on_epoch: EpochCallback | None = None,
     ):
         self.network = network
         self.config = config
@@ -203,7 +197,8 @@ class Trainer:
                 self.run_epoch(documents)
                 if validation is not None:
                     self._validate(validation)
-                if self.on_epoch is not None and self.on_epoch(self.epoch):
+                metrics = self.history.epochs[-1].metrics
+                if self.on_epoch is not None and self.on_epoch(self.epoch, metrics):
                     self.history.stopped_early = True
                 if path is not None:
                     run = self.history, self.best, self.network, self.optimizer
