@@ -51,7 +51,8 @@ def two_models():
     network = network_for(corpus, n_topics=4).double()
     script = recipe("docnade_in_one_file.py")
     model = script["SupDocNADE"](5, 2, 3, n_topics=4).double()
-    model.nodes, model.turns = script["tree_paths"](network.leaf_of_word)
+    leaves = torch.tensor(network.output.tree.leaf_of_word_K)
+    model.nodes, model.turns = script["tree_paths"](leaves)
     generator = torch.Generator().manual_seed(0)
     for name, parameter in model.named_parameters():
         parameter.data.normal_(0, 0.5, generator=generator)
