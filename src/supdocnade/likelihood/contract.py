@@ -13,6 +13,7 @@ differentiable with respect to W, c, V and b. Names of arrays end in their axes 
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -132,7 +133,7 @@ class FusedTerms(torch.autograd.Function):
         ctx: Any, evaluate: Evaluate, batch: Batch, want_gradients: bool, *parameters: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return `nll_B` and `summary_BH`."""
-        with one_torch_thread():
+        with _limit_torch(parameters[0]):
             terms, ctx.finish = evaluate(batch, Parameters(*parameters), want_gradients)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*parameters)
@@ -147,7 +148,7 @@ class FusedTerms(torch.autograd.Function):
         parameters, batch = Parameters(*ctx.saved_tensors), ctx.batch
         if grad_nll_B is None:
             grad_nll_B = parameters.node_bias_T.new_zeros(1).expand(batch.n_documents)
-        with one_torch_thread():
+        with _limit_torch(parameters.node_bias_T):
             # One number that was expanded has the stride 0, which shows without waiting for a GPU.
             common = grad_nll_B.numel() == 0 or grad_nll_B.stride(0) == 0
             if not common:
@@ -157,6 +158,11 @@ class FusedTerms(torch.autograd.Function):
             use_given = common and grad_nll_B.numel() > 0
             scale = grad_nll_B[:1] if use_given else parameters.node_bias_T.new_ones(1)
             return None, None, None, *finish(scale, grad_summary_BH)
+
+
+def _limit_torch(tensor: Tensor) -> AbstractContextManager[None]:
+    """Run torch on one thread if it computes on a CPU."""
+    return nullcontext() if tensor.is_cuda else one_torch_thread()
 
 
 def activate(activation: Activation, values: Tensor) -> Tensor:
