@@ -26,7 +26,6 @@ from supdocnade.gallery.photo_index import (
     count_bytes,
     create_index,
     database_errors,
-    digest_picture,
     open_index,
     put_in_place,
 )
@@ -59,7 +58,7 @@ Stamp = tuple[int, int]
 """Size and modification time of a file, by which changed files are found."""
 
 Listed = dict[Key, tuple[Source, Stamp]]
-_INSERT = f"INSERT INTO photographs VALUES (NULL{', ?' * 9})"
+_INSERT = f"INSERT INTO photographs VALUES (NULL{', ?' * 8})"
 
 
 def build_gallery(
@@ -228,7 +227,7 @@ class IndexWriter:
                     texts = (natural_key(join_address(folder, name))[0], folder, name, words)
                     values = (topics_H.astype("<f4").tobytes(), proba_P.astype("<f4").tobytes())
                     stored = (*(text.encode(*TEXT) for text in texts), *stamp, *values)
-                    row = connection.execute(_INSERT, (*stored, digest_picture(picture))).lastrowid
+                    row = connection.execute(_INSERT, stored).lastrowid
                     connection.execute("INSERT INTO pictures VALUES (?, ?)", (row, picture))
             self._connection = put_in_place(self.folder, connection) if is_new else connection
         self._gone = []

@@ -53,7 +53,7 @@ MAX_SIDE = 10_000
 
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}
 
-_JPEG_START = b"\xff\xd8\xff"
+JPEG_START = b"\xff\xd8\xff"
 _JPEG_MARKER = re.compile(rb"\xff([\x02-\xcf\xd8-\xfe])")
 """A marker that starts a segment, or ends the image."""
 _START_OF_SCAN, _END_OF_IMAGE = b"\xda", b"\xd9"
@@ -220,7 +220,7 @@ def _check_scans(content: bytes, name: str) -> None:
     """Raise `UnreadableImage` if a JPEG file has too many scans."""
     if content.count(b"\xff" + _START_OF_SCAN) <= MAX_JPEG_SCANS:
         return
-    n_scans, place = 0, len(_JPEG_START) - 1
+    n_scans, place = 0, len(JPEG_START) - 1
     # Other data may have the same bytes: thumbnails in a segment, or what follows the image.
     while (marker := _JPEG_MARKER.search(content, place)) and marker[1] != _END_OF_IMAGE:
         n_scans += marker[1] == _START_OF_SCAN
@@ -278,7 +278,7 @@ def open_image(file: IO[bytes], name: str) -> ImageFile.ImageFile:
         with ignore_pillow_warnings():  # About many pixels, which `_load_pixels` checks.
             return Image.open(file, formats=formats)
     except Image.DecompressionBombError as error:
-        if not start.startswith(_JPEG_START):
+        if not start.startswith(JPEG_START):
             raise _too_large(name) from error
         file.seek(0)
         return JpegImageFile(file)  # Its header was read before.
