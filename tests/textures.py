@@ -5,7 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from supdocnade.folders.xmp_packet import OWN, new_packet
+from supdocnade.folders.keywords import OWN, new_packet
 
 
 def stripes(number, shape=(64, 72)):

@@ -47,6 +47,8 @@ class Recipe:
     def counts(self, words: Words, grid: str) -> list[sparse.csr_array]:
         """Return the counts that a topic model learns from, one matrix per side."""
         sides = words.counts_of_sides(GRIDS[grid]) if self.apart else [words.counts(GRIDS[grid])]
+        if self.damping is None:
+            return sides
         return [damp_counts(side, self.damping) for side in sides]
 
 

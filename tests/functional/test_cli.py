@@ -15,7 +15,7 @@ from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.cli.features import describe_features
-from supdocnade.folders.xmp_packet import read_keywords
+from supdocnade.folders.keywords import read_keywords
 from supdocnade.images.network_library import DEFAULT_NETWORK
 from supdocnade.report.html import write_report
 from supdocnade.unfinished import PartialFolder

@@ -14,16 +14,16 @@ from supdocnade.cli.console import format_count, print_json, print_line, print_m
 from supdocnade.cli.model_commands import Tag
 from supdocnade.cli.predict import open_photographs, predict_all
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.folders.keywords import read_all_keywords
-from supdocnade.folders.photo_sources import kind_of_place
-from supdocnade.folders.tags import exclude_tags
-from supdocnade.folders.xmp_packet import (
+from supdocnade.folders.keywords import (
     UnusableXMP,
     add_keywords,
     missing_keywords,
     new_packet,
+    read_all_keywords,
     remove_keywords,
 )
+from supdocnade.folders.photo_sources import kind_of_place
+from supdocnade.folders.tags import exclude_tags
 from supdocnade.images.source import Source, is_local_file, source_name
 from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.prediction import FittedScene, Prediction

@@ -121,9 +121,9 @@ def check_total(name: str, counts: NDArray[np.float64]) -> None:
         )
 
 
-def damp_counts(counts: sparse.csr_array, scale: float | None) -> sparse.csr_array:
-    """Return round(scale · √n) for each count n; None leaves the counts as they are."""
-    if scale is None or counts.shape[0] == 0:
+def damp_counts(counts: sparse.csr_array, scale: float) -> sparse.csr_array:
+    """Return round(scale · √n) for each count n."""
+    if counts.shape[0] == 0:
         return counts
     damped = np.round(scale * np.sqrt(counts.data))
     indices, indptr = counts.indices.copy(), counts.indptr.copy()
@@ -262,7 +262,7 @@ class CorpusRows:
     rows_B: Rows
     """Documents of the corpus."""
     damping: float | None = None
-    """As for `damp_counts`."""
+    """Scale for `damp_counts`; None leaves the counts as they are."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -275,7 +275,8 @@ class CorpusRows:
 
     def load(self) -> sparse.csr_array:
         """Return the counts as a matrix in memory."""
-        return damp_counts(self.corpus.counts(self.rows_B), self.damping)
+        counts = self.corpus.counts(self.rows_B)
+        return counts if self.damping is None else damp_counts(counts, self.damping)
 
     @cached_property
     def length_B(self) -> NDArray[np.int64]:

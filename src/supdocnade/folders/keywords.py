@@ -1,20 +1,30 @@
-"""Tags of photographs from keywords that photo managers have stored.
+"""Keywords that photo managers have stored: the tags of photographs, and how `tag` writes them.
 
 A photograph `a.jpg` gets the keywords of the first place that has any: the XMP sidecar
 `a.jpg.xmp` (darktable, digiKam), the sidecar `a.xmp` (Lightroom), the XMP packet inside the file,
 the IPTC record inside the file. Keywords that `supdocnade tag` wrote are left out.
+
+In an XMP packet keywords are added and removed, and every other byte stays. A new packet has them
+in `dc:subject`, the bag that every photo manager reads. In an existing one they are inserted into
+that bag, and into `lr:hierarchicalSubject` and `digiKam:TagsList` if they are there, since
+darktable and digiKam then read nothing else. A property of our own, `supdocnade:predicted`, names
+the keywords that come from a model: photo managers ignore properties that they do not know.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from xml.parsers import expat
+from xml.sax.saxutils import escape
 
 from joblib import Parallel, delayed
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.metadata import MAX_NAME
-from supdocnade.folders.xmp_packet import UnusableXMP, read_keywords
+from supdocnade.folders.tags import exclude_tags
 from supdocnade.images.decode import read_embedded_keywords
 from supdocnade.images.source import is_remote, read_address
 from supdocnade.runs import ProgressCallback, no_progress
@@ -124,3 +134,236 @@ def _iter_embedded(photograph: Address, problems: list[str]) -> Iterator[tuple[l
 def _read_packet(content: bytes) -> list[str]:
     words = read_keywords(content, predicted=False)
     return [word for word in words if word.strip() and len(word) <= MAX_NAME]
+
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+DC = "http://purl.org/dc/elements/1.1/"
+LR = "http://ns.adobe.com/lightroom/1.0/"
+DIGIKAM = "http://www.digikam.org/ns/1.0/"
+OWN = "urn:supdocnade:xmp:1.0/"
+
+SUBJECT, PREDICTED = f"{DC} subject", f"{OWN} predicted"
+"""Keywords that come from a model."""
+HIERARCHIES = {f"{LR} hierarchicalSubject": "|", f"{DIGIKAM} TagsList": "/"}
+"""Lists of keywords within others, as nature|sky, and what is between their parts."""
+PROPERTIES = (SUBJECT, *HIERARCHIES, PREDICTED)
+_CONTAINERS = {f"{RDF} {kind}" for kind in ("Bag", "Seq", "Alt")}
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
+
+_PACKET = """\
+<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
+<x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="supdocnade">
+ <rdf:RDF xmlns:rdf="{rdf}">
+  <rdf:Description rdf:about="" xmlns:dc="{dc}" xmlns:supdocnade="{own}">
+   <dc:subject>
+    <rdf:Bag>
+{items}
+    </rdf:Bag>
+   </dc:subject>
+   <supdocnade:predicted>
+    <rdf:Bag>
+{items}
+    </rdf:Bag>
+   </supdocnade:predicted>
+  </rdf:Description>
+ </rdf:RDF>
+</x:xmpmeta>
+<?xpacket end="w"?>
+"""
+
+
+class UnusableXMP(ValueError):
+    """A file is not XMP, or keywords cannot be added to it."""
+
+
+def new_packet(keywords: list[str]) -> bytes:
+    """Return a sidecar that holds only keywords, all of them predicted."""
+    items = "\n".join(f"     <rdf:li>{_escape(word)}</rdf:li>" for word in keywords)
+    return _PACKET.format(rdf=RDF, dc=DC, own=OWN, items=items).encode()
+
+
+def read_keywords(content: bytes, *, predicted: bool = True) -> list[str]:
+    """Return the keywords in `dc:subject`, or else the last parts of those in a hierarchy.
+
+    `predicted` includes the keywords that come from a model.
+    """
+    items = _scan(content).items
+    left_out = set() if predicted else {word for word, *_ in items.get(PREDICTED, [])}
+    found = [word for word, *_ in items.get(SUBJECT, [])]
+    for name, separator in HIERARCHIES.items():
+        found = found or [word.rpartition(separator)[2] for word, *_ in items.get(name, [])]
+    return [word for word in found if word not in left_out]
+
+
+def missing_keywords(content: bytes, keywords: list[str]) -> list[str]:
+    """Return the keywords that a sidecar does not have, compared as normalised tags.
+
+    A predicted keyword that is no longer in the other lists was removed by someone: it is not
+    missing.
+    """
+    # The last part of a hierarchical keyword, such as nature|sky, is a keyword, too.
+    existing = [
+        part
+        for name, items in _scan(content).items.items()
+        for word, *_ in items
+        for part in (word, word.rpartition(HIERARCHIES.get(name, "|"))[2])
+    ]
+    return exclude_tags((_NOT_XML.sub("", word) for word in keywords), existing)
+
+
+def add_keywords(content: bytes, keywords: list[str]) -> bytes:
+    """Return a sidecar with additional keywords; existing ones are not repeated."""
+    missing = missing_keywords(content, keywords)
+    if not missing:
+        return content
+    scanner = _scan(content)
+    insertions: dict[int, tuple[_Element, str]] = {}
+    # In ASCII: a packet may be declared to be in any encoding.
+    words = [_escape(word).encode("ascii", "xmlcharrefreplace").decode() for word in missing]
+    for name in PROPERTIES:
+        text = "".join(f'<rdf:li xmlns:rdf="{RDF}">{word}</rdf:li>' for word in words)
+        parent = scanner.containers.get(name)
+        if name not in scanner.items:
+            if name in HIERARCHIES:
+                continue
+            uri, local = name.split(" ")
+            prefix = "dc" if uri == DC else "supdocnade"
+            bag = f'<rdf:Bag xmlns:rdf="{RDF}">{text}</rdf:Bag>'
+            text = f'<{prefix}:{local} xmlns:{prefix}="{uri}">{bag}</{prefix}:{local}>'
+            parent = scanner.description
+        if parent is None:
+            raise UnusableXMP("it has no place for keywords")
+        before = insertions.get(parent.start, (parent, ""))[1]
+        insertions[parent.start] = (parent, before + text)
+    edits = [_insertion(content, parent, text) for parent, text in insertions.values()]
+    return _edit(content, edits)
+
+
+def remove_keywords(content: bytes, keywords: list[str]) -> bytes:
+    """Return a sidecar without some keywords; a list that becomes empty is removed."""
+    scanner = _scan(content)
+    edits = []
+    for name, items in scanner.items.items():
+        removed = [(start, end, "") for word, start, end in items if word in keywords]
+        if removed and len(removed) == len(items) and len(scanner.lists[name]) == 1:
+            removed = [(*scanner.lists[name][0], "")]
+        edits += removed
+    return _edit(content, edits)
+
+
+@dataclass
+class _Element:
+    """Position of an element in the bytes of a sidecar."""
+
+    tag: str
+    """Qualified name as in the file."""
+    start: int
+    """First byte of the start tag."""
+    end: int = -1
+    """First byte of the end tag, if there is one."""
+
+
+def _insertion(content: bytes, parent: _Element, text: str) -> tuple[int, int, str]:
+    """Return start and end of the bytes to replace, and the new text, to append to an element."""
+    tag = _START_TAG.match(content, parent.start)
+    assert tag is not None, "the parser has accepted it"
+    if tag.group().endswith(b"/>"):
+        return tag.end() - 2, tag.end(), f">{text}</{parent.tag}>"
+    return parent.end, parent.end, text
+
+
+def _edit(content: bytes, edits: list[tuple[int, int, str]]) -> bytes:
+    """Replace bytes, given their starts and ends, by new texts."""
+    for start, end, text in sorted(edits, reverse=True):
+        content = content[:start] + text.encode() + content[end:]
+    return content
+
+
+def _scan(content: bytes) -> "_Scanner":
+    """Parse a sidecar; raise `UnusableXMP` if it is not XMP."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnusableXMP("it is not in UTF-8") from error
+    scanner = _Scanner(content)
+    try:
+        scanner.parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise UnusableXMP(f"it is not XML: {error}") from error
+    if scanner.description is None:
+        raise UnusableXMP("it has no rdf:Description")
+    return scanner
+
+
+class _Scanner:
+    """Parser that finds the keywords of a sidecar, and the elements to which others can be added.
+
+    The lists of keywords are the `PROPERTIES` of a description.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.description: _Element | None = None
+        """First description of the photograph."""
+        self.items: dict[str, list[tuple[str, int, int]]] = {}
+        """Keywords of each list, with the start and the end of their elements."""
+        self.lists: dict[str, list[tuple[int, int]]] = {}
+        """Start and end of the elements of each list."""
+        self.containers: dict[str, _Element] = {}
+        """Bag or sequence of each list of keywords."""
+        self.path: list[str] = []
+        self.open: list[_Element] = []
+        self.text: list[str] | None = None
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser.namespace_prefixes = True
+        self.parser.StartElementHandler = self.start
+        self.parser.EndElementHandler = self.end
+        self.parser.CharacterDataHandler = self.characters
+        self.parser.StartDoctypeDeclHandler = self.refuse
+
+    def refuse(self, *_: object) -> None:
+        """Raise for a document type, whose entities could hide anything."""
+        raise UnusableXMP("it has a document type, which XMP does not allow")
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        uri, local, prefix = (*name.split(" "), "", "")[:3]
+        tag = f"{prefix}:{local}" if prefix else local or uri
+        element = _Element(tag, self.parser.CurrentByteIndex)
+        self.path.append(f"{uri} {local}")
+        self.open.append(element)
+        if self.path[-2:] == [f"{RDF} RDF", f"{RDF} Description"]:
+            self.description = self.description or element
+        if (owner := self._property_at(-1)) is not None:
+            self.items.setdefault(owner, [])
+        if (owner := self._property_at(-2)) is not None and self.path[-1] in _CONTAINERS:
+            self.containers[owner] = element
+        if self._property_at(-3) is not None and self.path[-1] == f"{RDF} li":
+            self.text = []
+
+    def end(self, name: str) -> None:
+        element = self.open.pop()
+        element.end = after = self.parser.CurrentByteIndex
+        if self.content.startswith(b"</", after):
+            after = self.content.index(b">", after) + 1
+        if (owner := self._property_at(-1)) is not None:
+            self.lists.setdefault(owner, []).append((element.start, after))
+        if (owner := self._property_at(-3)) is not None and self.text is not None:
+            self.items[owner].append(("".join(self.text), element.start, after))
+            self.text = None
+        self.path.pop()
+
+    def characters(self, data: str) -> None:
+        if self.text is not None:
+            self.text.append(data)
+
+    def _property_at(self, depth: int) -> str | None:
+        """Return the list of keywords at a depth of the path, None if there is another element."""
+        in_description = self.path[depth - 1 : depth] == [f"{RDF} Description"]
+        name = self.path[depth] if len(self.path) >= -depth else ""
+        return name if in_description and name in PROPERTIES else None
+
+
+def _escape(word: str) -> str:
+    """Return a keyword as XML text, without the characters that XML does not allow."""
+    return escape(_NOT_XML.sub("", word))

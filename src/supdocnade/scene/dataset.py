@@ -245,6 +245,8 @@ class TrainingSet:
 
     def damp(self, scale: float | None) -> "TrainingSet":
         """Return the photographs with damped counts; None leaves them as they are."""
+        if scale is None:
+            return self
         if isinstance(self.counts, CorpusRows):
             return replace(self, counts=replace(self.counts, damping=scale))
         return replace(self, counts=damp_counts(self.counts, scale))

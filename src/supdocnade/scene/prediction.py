@@ -183,7 +183,8 @@ class FittedScene:
 
     def damp(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return word counts as the topic model takes them."""
-        return damp_counts(raw, self.settings.damping)
+        scale = self.settings.damping
+        return raw if scale is None else damp_counts(raw, scale)
 
     def compute_topics(
         self, raw: sparse.csr_array, features_BF: Float32s | None = None

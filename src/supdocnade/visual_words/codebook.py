@@ -53,14 +53,6 @@ class Codebook:
     def __post_init__(self) -> None:
         # A contiguous copy that nobody else can change.
         object.__setattr__(self, "centres_KD", np.array(self.centres_KD, order="C"))
-        centres = self.centres_KD
-        if centres.ndim != 2 or centres.dtype != np.float32 or not centres.size:
-            raise InvalidArgument(
-                "centres must be a matrix of float32, "
-                f"got shape {centres.shape} of {centres.dtype}."
-            )
-        if not np.isfinite(centres).all():
-            raise InvalidArgument("centres must be finite, got NaN or infinity.")
 
     @property
     def n_words(self) -> int:

@@ -8,7 +8,7 @@ from tests.textures import iptc_segment, plain_packet, stripes
 from supdocnade.cli.model_commands import Tag
 from supdocnade.cli.tag import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import StorageError
-from supdocnade.folders.xmp_packet import add_keywords, read_keywords
+from supdocnade.folders.keywords import add_keywords, read_keywords
 from supdocnade.scene.prediction import Prediction
 
 

@@ -2,8 +2,19 @@ import pytest
 from PIL import Image
 from tests.textures import iptc_segment, plain_packet, stripes
 
-from supdocnade.folders.keywords import read_all_keywords, read_tags
-from supdocnade.folders.xmp_packet import add_keywords, new_packet
+from supdocnade.folders.keywords import (
+    DC,
+    DIGIKAM,
+    LR,
+    RDF,
+    UnusableXMP,
+    add_keywords,
+    new_packet,
+    read_all_keywords,
+    read_keywords,
+    read_tags,
+    remove_keywords,
+)
 
 
 @pytest.fixture
@@ -66,3 +77,132 @@ def test_damaged_sidecars_are_named(photographs):
     Image.fromarray(stripes(0)).save(photographs[0], xmp=b"no XML")
     assert "XMP in " in read_tags(photographs)[1][-1]
     assert ", and 1 more." in read_tags(photographs)[1][-1]
+
+
+def sidecar(inside, *, attributes=""):
+    """Return a sidecar with its own prefixes and foreign contents."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!-- other -->\n'
+        f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><r:RDF xmlns:r="{RDF}">\n'
+        f'<r:Description r:about=\'\' xmlns:d="{DC}" xmlns:lr="{LR}"\t{attributes}'
+        f' xmlns:digi="{DIGIKAM}">{inside}'
+        "</r:Description></r:RDF></x:xmpmeta>"
+    ).encode()
+
+
+def test_round_trip_of_a_new_packet():
+    keywords = ["sea", "rock & <roll>", 'a "quoted" one', "海"]
+    assert read_keywords(new_packet(keywords)) == keywords
+
+
+def test_characters_outside_xml_are_dropped():
+    assert read_keywords(new_packet(["a\x00b\x1b\ud800c"])) == ["abc"]
+    packet = new_packet(["abc"])
+    assert add_keywords(packet, ["a\x00bc"]) == packet
+
+
+@pytest.mark.parametrize(
+    ("inside", "before"),
+    [
+        ("<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>", ["old"]),
+        ("<d:subject><r:Seq>\n<r:li>a&amp;b</r:li>\n</r:Seq></d:subject>", ["a&b"]),
+        ("<d:subject><r:Bag></r:Bag></d:subject>", []),
+        ("<d:subject><r:Bag/></d:subject>", []),
+        ("<d:subject><r:Bag /></d:subject><d:creator>me</d:creator>", []),
+        ("<d:creator>me</d:creator>", []),
+        ("", []),
+    ],
+)
+def test_every_other_byte_of_a_sidecar_stays(inside, before):
+    content = sidecar(inside, attributes="note='a/>b &gt;'")
+    assert read_keywords(content) == before
+    added = add_keywords(content, ["sea", "sky"])
+    assert read_keywords(added) == [*before, "sea", "sky"]
+    assert add_keywords(added, ["sky", "sea"]) == added
+    # All bytes are still there, in their order.
+    rest = iter(added)
+    assert all(byte in rest for byte in content.replace(b" />", b">").replace(b"/></d", b"></d"))
+
+
+def test_keywords_in_an_empty_description():
+    content = f'<r:RDF xmlns:r="{RDF}"><r:Description r:about="a/>b"/></r:RDF>'.encode()
+    added = add_keywords(content, ["sea"])
+    assert read_keywords(added) == ["sea"]
+    assert b'r:about="a/>b"' in added
+
+
+HIERARCHICAL = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
+TAGS_LIST = "<digi:TagsList><r:Seq><r:li>a/b</r:li></r:Seq></digi:TagsList>"
+
+
+def test_keywords_also_go_into_lists_with_hierarchies():
+    added = add_keywords(sidecar(HIERARCHICAL + TAGS_LIST), ["sea", "b"]).decode()
+    # One is in the subject, and one in the list of predicted keywords.
+    assert added.count(">sea<") == 4
+    assert "<r:li>a|b</r:li>" in added
+    assert "<r:li>a/b</r:li><rdf:li" in added
+    assert ">b<" not in added
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no xml",
+        b"<a/>",
+        new_packet(["sea"])[:-40],
+        new_packet(["sea"]).decode().encode("utf-16"),
+        b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>',
+        sidecar("<d:subject>sea</d:subject>"),
+    ],
+)
+def test_unusable_files_are_errors(content):
+    with pytest.raises(UnusableXMP):
+        add_keywords(content, ["sky"])
+
+
+def test_predicted_keywords_are_marked_and_not_added_again_after_someone_removed_them():
+    content = sidecar("<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>")
+    added = add_keywords(content, ["sea", "sky"])
+    assert read_keywords(added) == ["old", "sea", "sky"]
+    assert read_keywords(added, predicted=False) == ["old"]
+    assert read_keywords(new_packet(["sea"]), predicted=False) == []
+    start = added.index(b"<rdf:li")
+    corrected = added[:start] + added[added.index(b"<rdf:li", start + 1) :]
+    assert read_keywords(corrected) == ["old", "sky"]
+    assert add_keywords(corrected, ["sea"]) == corrected
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>",
+        "<d:creator>me</d:creator>",
+        "<lr:hierarchicalSubject>\n<r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>",
+        TAGS_LIST,
+        "",
+    ],
+)
+def test_removing_keywords_restores_every_byte(inside):
+    content = sidecar(inside)
+    once = add_keywords(content, ["sea", "rock & roll"])
+    twice = add_keywords(once, ["sky"])
+    assert remove_keywords(twice, ["sky"]) == once
+    assert remove_keywords(once, ["sea", "rock & roll", "other"]) == content
+    # The keywords of two runs can be removed in any order.
+    assert remove_keywords(remove_keywords(twice, ["sea", "rock & roll"]), ["sky"]) == content
+
+
+@pytest.mark.parametrize("inside", [HIERARCHICAL, TAGS_LIST])
+def test_the_last_parts_of_a_hierarchy_are_keywords_if_there_are_no_others(inside):
+    assert read_keywords(sidecar(inside)) == ["b"]
+    subject = "<d:subject><r:Bag><r:li>c</r:li></r:Bag></d:subject>"
+    assert read_keywords(sidecar(inside + subject)) == ["c"]
+
+
+@pytest.mark.parametrize("encoding", ["US-ASCII", "ISO-8859-1"])
+def test_keywords_are_readable_in_any_declared_encoding(encoding):
+    content = sidecar("").replace(b"UTF-8", encoding.encode())
+    added = add_keywords(content, ["café", "海"])
+    assert read_keywords(added) == ["café", "海"]
+    assert remove_keywords(added, ["café", "海"]) == content
