@@ -117,13 +117,9 @@ def test_predict_json_format(model, fresh):
         assert [set(tag) for tag in each["tags"]] == [{"tag", "probability"}] * 3
 
 
-def test_predict_csv_can_be_read_back(model, fresh):
+def test_predict_prints_csv(model, fresh):
     done = supdocnade("predict", model, fresh, "--csv")
-    rows = list(csv.DictReader(io.StringIO(done.out)))
-    assert len(rows) == 6
-    assert {row["label"] for row in rows} <= set(CLASSES)
-    for row in rows:
-        assert len(row["tags"].split("|")) == len(row["tag_probabilities"].split("|"))
+    assert [row["label"] in CLASSES for row in csv.DictReader(io.StringIO(done.out))] == [True] * 6
 
 
 def test_predict_continues_after_an_unreadable_file(model, fresh, tmp_path):
@@ -200,22 +196,6 @@ def test_tags_are_spelled_as_in_most_training_photographs(fresh, tmp_path):
     assert {*keywords} == names
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["predict"], "missing argument 'MODEL"),
-        (["tag"], "give MODEL and photographs, or --undo"),
-        (["tag", "m"], "give MODEL and photographs, or --undo"),
-        (["tag", "m", "--undo", "r"], "--undo takes no photographs"),
-        (["tag", "--json", "--undo", "r"], "no option but --dry-run"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_refused(arguments, message):
-    done = supdocnade(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert message in done.err
-
-
 def test_predict_recognises_a_photograph_under_several_names(model, fresh, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
@@ -288,7 +268,8 @@ def test_explain_draws_a_picture_whose_shares_add_up(model, fresh, tmp_path, mon
     assert all(each["file"] in told[1] for each in result["voters"])
 
 
-def test_explain_never_replaces_the_photograph(model, fresh, tmp_path):
+def test_explain_replaces_no_file(model, fresh, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     photo = tmp_path / "a.png"
     shutil.copy(fresh / "coast" / "coast_0001.jpg", photo)
     before = photo.read_bytes()
@@ -296,6 +277,10 @@ def test_explain_never_replaces_the_photograph(model, fresh, tmp_path):
     assert photo.read_bytes() == before
     assert supdocnade("explain", model, photo, "-o", tmp_path / "a.jpg").code == 1
     assert supdocnade("explain", model, photo, "--tag", "nothing").code == 1
+    first, second = (
+        supdocnade("explain", model, photo, "--json").objects[0]["picture"] for _ in range(2)
+    )
+    assert first != second
 
 
 def test_report_is_written_into_the_model(trained, tmp_path):
@@ -357,16 +342,6 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     assert done.out.count("  truth: ") == 4
     (folder / "other.txt").write_text("other")
     assert supdocnade("demo", "-o", folder).code == 1
-
-
-def test_explain_does_not_replace_existing_files(model, fresh, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    photo = sorted(fresh.glob("*/*.jpg"))[0]
-    first = supdocnade("explain", model, photo, "--json").objects[0]["picture"]
-    before = (tmp_path / first).read_bytes()
-    second = supdocnade("explain", model, photo, "--json").objects[0]["picture"]
-    assert first != second
-    assert (tmp_path / first).read_bytes() == before
 
 
 def test_a_run_of_another_process_is_not_touched(photos, tmp_path):

@@ -141,7 +141,6 @@ def test_a_model_is_replaced_only_by_force(texts, trained, tmp_path):
         ({"a.txt": b"one text"}, (), "the texts cannot be counted"),
         ({"a.txt": b"one two"}, ("--set", "min_df=x"), "min_df and max_df must be"),
         ({"a.txt": b"one two"}, ("--set", "stop_words=nowhere.txt"), "nowhere.txt cannot be read"),
-        ({"a.txt": b"one two"}, ("--predict", "nowhere"), "give either --output or --predict"),
     ],
 )
 def test_errors_are_one_sentence(tmp_path, files, options, message):

@@ -89,7 +89,6 @@ def test_errors_are_sentences(model, archive, tmp_path):
         f"error: {table} must give a class or tags to photographs of {archive}, "
         "got none of them.\n",
     )
-    assert supdocnade("suggest", model, archive, "--json", "--csv").code == 2
     learned = supdocnade("suggest", model, model.parent / "photos")
     assert (learned.code, learned.out) == (0, "")
     note = "note: the model has learned from all of the 18 photographs.\n"

@@ -180,25 +180,24 @@ def most_active(hidden_NH: Floats) -> NDArray[np.bool_]:
 
 
 def describe_classes(fitted: "FittedScene") -> list[dict[str, Any]]:
-    """Return every class with its topics, words and tags."""
+    """Return every class with its topics and tags."""
     counts, tags = fitted.data.get("images_of_class", {}), class_frequencies(fitted)
-    found = zip(fitted.classes, class_topics(fitted), class_words(fitted), strict=True)
+    found = zip(fitted.classes, class_topics(fitted), strict=True)
     return [
         {
             "label": label,
             "n_images": counts.get(label, 0),
             "topics": topics,
-            "words": words,
             "tags": tags.of_group(number),
         }
-        for number, (label, topics, words) in enumerate(found)
+        for number, (label, topics) in enumerate(found)
     ]
 
 
 def describe_topics(
     fitted: "FittedScene", tags: Frequencies, classes: Frequencies
 ) -> list[dict[str, Any]]:
-    """Return every topic with its words, tags and classes.
+    """Return every topic with its tags and classes.
 
     Parameters
     ----------
@@ -207,12 +206,11 @@ def describe_topics(
     return [
         {
             "topic": topic,
-            "strength": float(fitted.rotation.strength_R[topic]),
-            "words": words,
+            "strength": float(strength),
             "tags": tags.of_group(topic),
             "classes": classes.of_group(topic, N_CLASSES),
         }
-        for topic, words in enumerate(topic_words(fitted))
+        for topic, strength in enumerate(fitted.rotation.strength_R)
     ]
 
 

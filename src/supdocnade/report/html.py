@@ -19,11 +19,13 @@ from supdocnade.folders.tags import normalize_tag
 from supdocnade.metrics import share_interval, top_ranked
 from supdocnade.report.class_words import (
     N_CLASSES,
+    class_words,
     describe_classes,
     describe_topics,
     jpeg_uri,
     mosaic_uri,
     topic_frequencies,
+    topic_words,
 )
 from supdocnade.report.evaluation import (
     class_results,
@@ -102,10 +104,10 @@ def render_report(
     classes = [
         {
             **each,
-            "words": _words(fitted, each["words"]),
+            "words": _words(fitted, words),
             "photographs": _right(fitted, each["label"])[:IN_CARD],
         }
-        for each in describe_classes(fitted)
+        for each, words in zip(describe_classes(fitted), class_words(fitted), strict=True)
     ]
     has_cards = any(each["words"] or each["photographs"] or each["tags"] for each in classes)
     return (
@@ -225,12 +227,12 @@ def _right(fitted: FittedScene, label: str) -> list[str]:
 
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     """Return the topics that have example photographs, with these."""
-    topics = describe_topics(fitted, *topic_frequencies(fitted))
+    topics, words = describe_topics(fitted, *topic_frequencies(fitted)), topic_words(fitted)
     examples = fitted.thumbnails
     return [
         {
             **topics[number],
-            "words": _words(fitted, topics[number]["words"]),
+            "words": _words(fitted, words[number]),
             "photographs": [
                 (PurePath(name).name, jpeg_uri(picture))
                 for name in names

@@ -51,10 +51,6 @@ class Correction(NamedTuple):
         return json.dumps(given) + "\n"
 
 
-class FullCorrections(StorageError):
-    """A file of corrections has reached its limit."""
-
-
 def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
     """Return the corrections in a JSON lines, CSV or TSV file by `Correction.identity`.
 
@@ -142,15 +138,15 @@ class CorrectionFile:
 
         Raises
         ------
-        FullCorrections : there is no room for it.
-        UnwritableFile : the file cannot be written, or another one is in its place.
+        StorageError : there is no room for it, the file cannot be written, or another one is in
+            its place.
         """
         line = correction.to_line().encode("ascii")
         with self._lock:
             is_new = correction.identity not in self._corrections
             size = os.fstat(self._file.fileno()).st_size + len(line)
             if size > MAX_BYTES or (is_new and len(self) >= MAX_CORRECTIONS):
-                raise FullCorrections(
+                raise StorageError(
                     f"{self.path.name} has reached its limit, {MAX_CORRECTIONS} photographs or "
                     f"{MAX_BYTES // 2**20} MiB; train on it, and start the server with a new file."
                 )

@@ -53,10 +53,7 @@ class ModelExplorer:
 
     def _overview(self) -> ExploreOut:
         classes = [
-            ClassOut(
-                **{name: each[name] for name in ("label", "n_images", "topics", "tags")},
-                examples=self._examples_of_class(each["label"]),
-            )
+            ClassOut(**each, examples=self._examples_of_class(each["label"]))
             for each in describe_classes(self._fitted)
         ]
         return ExploreOut(classes=classes, topics=self._topics(classes), tags=self._tags(classes))
@@ -69,10 +66,7 @@ class ModelExplorer:
             linked += self._topic_tags.of_name(tag, N_TOPICS_OF_TAG)
         topics = describe_topics(self._fitted, self._topic_tags, self._topic_classes)
         return [
-            TopicOut(
-                **{name: value for name, value in topics[number].items() if name != "words"},
-                examples=self._examples(with_examples.get(number, ())),
-            )
+            TopicOut(**topics[number], examples=self._examples(with_examples.get(number, ())))
             for number in dict.fromkeys([*with_examples, *linked])
         ]
 

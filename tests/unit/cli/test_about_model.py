@@ -96,8 +96,7 @@ def test_a_model_is_never_replaced_by_a_copy_of_itself(name, options, model, tmp
     assert contents(model) == before
 
 
-def test_errors(model, tmp_path):
-    assert "--strip needs --output" in supdocnade("card", model, "--strip").err
+def test_a_folder_with_other_files_is_refused(model, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full/letter.txt").write_text("dear")
     done = supdocnade("card", model, "-o", tmp_path / "full")

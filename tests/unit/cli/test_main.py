@@ -37,31 +37,46 @@ def test_without_a_command_there_is_help():
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("line", "message"),
     [
-        ["nope"],
-        ["train"],
-        ["train", "photos", "-o", "m", "--topics", "many"],
-        ["predict", "model"],
-        ["predict", "model", "a.jpg", "--json", "--csv"],
-        ["predict", "model", "a.jpg", "--dry-run"],
-        ["train", "photos", "-o", "m", "--set", "n_topic=9"],
-        ["train", "photos", "-o", "m", "--set", "mirror"],
-        ["topics", "texts", "-o", "m", "--set", "labels=maybe"],
-        ["topics", "texts", "-o", "m", "--set", "held_out=2"],
-        ["serve", "m", "--set", "max_images=0"],
-        ["predict", "model", "photos", "-o", "out.csv"],
-        ["explain", "model", "a.jpg", "--label", "a", "--tag", "b"],
-        ["features", "--set", "side=224"],
-        ["features", "--import", "none.onnx"],
-        ["demo", "--jobs", "0"],
+        ("nope", "no such command 'nope'"),
+        ("train", "missing argument 'PHOTOS'"),
+        ("train photos -o m --topics many", "--topics must be a whole number"),
+        ("train photos -o m --set n_topic=9", "--set n_topic: there is no such setting; there are"),
+        ("train photos -o m --set grids=1", "there is no such setting; did you mean grid?"),
+        ("train photos -o m --set mirror", "--set must be NAME=VALUE, got 'mirror'"),
+        ("predict", "missing argument 'MODEL'"),
+        ("predict m", "missing argument 'IMAGE'"),
+        ("predict m a.jpg --json --csv", "--json and --csv must not both be given"),
+        ("suggest m photos --json --csv", "--json and --csv must not both be given"),
+        ("predict m a.jpg --dry-run", "no such option: --dry-run"),
+        (
+            "predict m photos -o out.csv",
+            "--output is a folder, got out.csv; --csv and --json print",
+        ),
+        ("predict m photos -o out --csv", "--csv must not be given with --output"),
+        ("predict m photos --cluster local", "--cluster needs --output"),
+        ("tag", "give MODEL and photographs, or --undo"),
+        ("tag m", "give MODEL and photographs, or --undo"),
+        ("tag m --undo r", "--undo takes no photographs"),
+        ("tag --json --undo r", "no option but --dry-run"),
+        ("topics texts", "give either --output or --predict"),
+        ("topics texts -o m --set labels=maybe", "--set labels must be true or false, got maybe"),
+        ("topics texts -o m --set held_out=2", "must be a finite number at least 0 and at most"),
+        ("serve m --set max_images=0", "--set max_images must be a whole number of at least 1"),
+        ("serve m --set max_megapixels=1e9", "--set max_megapixels must be a finite number at"),
+        ("serve m --port 70000", "--port must be at most 65535"),
+        ("explain m a.jpg --label a --tag b", "--label and --tag must not both be given"),
+        ("card m --strip", "--strip needs --output"),
+        ("features --import none.onnx", "--import: file 'none.onnx' does not exist"),
+        ("demo --jobs 0", "--jobs must not be 0"),
     ],
 )
-def test_invalid_command_line_is_one_line_and_code_2(arguments):
-    done = supdocnade(*arguments)
-    assert done.code == 2
-    assert done.out == ""
+def test_invalid_command_line_is_one_line_and_code_2(line, message):
+    done = supdocnade(*line.split())
+    assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: ")
+    assert message in done.err
     assert done.err.count("\n") == 1
 
 

@@ -73,19 +73,6 @@ def test_an_interrupted_run_resumes(fitted, paths, tmp_path, monkeypatch):
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--cluster", "local"), "--cluster needs --output"),
-        (("-o", "out", "--csv"), "--csv must not be given with --output"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(options, message, tmp_path):
-    done = supdocnade("predict", tmp_path, tmp_path / "a.jpg", *options)
-    assert done.code == 2
-    assert message in done.err
-
-
 def test_an_existing_folder_is_not_overwritten(fitted, paths, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "letter.txt").write_text("keep")

@@ -51,19 +51,3 @@ def test_missing_extra_is_message(monkeypatch, tmp_path):
     assert done.code == 1
     assert install_command("serve") in done.err
     assert "no_such_package" in done.err
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("--port", "70000", "--port"),
-        ("--set", "timeout=0", "--set timeout must be a finite number at least 0.1, got 0"),
-        ("--set", "max_megabytes=inf", "--set max_megabytes must be"),
-        ("--set", "max_megapixels=1e9", "--set max_megapixels must be"),
-        ("--token", "a b", "token"),
-    ],
-)
-def test_invalid_options_are_refused(tmp_path, option, value, message):
-    done = supdocnade("serve", tmp_path, option, value)
-    assert done.code in (1, 2)
-    assert message in done.err

@@ -25,7 +25,6 @@ def test_features_are_checked_before_anything_is_done(tmp_path, monkeypatch, com
         ("learning_rate=fast", "--set learning_rate must be a finite number above 0, got 'fast'."),
         ("activation=gelu", "--set activation must be one of 'relu', 'tanh', 'sigmoid', got"),
         ("mirror=1", "--set mirror must be True or False, got 1."),
-        ("grids=1", "--set grids: there is no such setting; did you mean grid?"),
     ],
 )
 def test_settings_are_checked_before_photographs_are_looked_for(tmp_path, given, message):
