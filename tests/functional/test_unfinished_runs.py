@@ -8,7 +8,6 @@ from tests.commands import SMALL, draw, supdocnade
 from tests.scene_model import small_model
 
 from supdocnade.cli.console import ProgressBars
-from supdocnade.corpus.disk import Corpus
 from supdocnade.visual_words.encoder import ImageEncoder
 
 
@@ -110,19 +109,6 @@ def test_changed_photographs_are_predicted_again(model, photos, tmp_path, monkey
     assert "1 of 3 parts that were finished are made again" in done.err
     assert supdocnade("predict", *arguments, "-o", tmp_path / "fresh").code == 0
     assert predictions(tmp_path / "out") == predictions(tmp_path / "fresh")
-
-
-def test_changed_photographs_are_encoded_again(model, photos, tmp_path, monkeypatch):
-    arguments = (model, photos, "--shard-size", "2")
-    stop_after(monkeypatch, 5, "encode", *arguments, "-o", tmp_path / "out", "-j", "1")
-    for path in photos.rglob("*.jpg"):  # In random order: any may be in a part that is finished.
-        path.write_bytes(next(photos.glob("forest/*.jpg")).read_bytes())
-    done = supdocnade("encode", *arguments, "-o", tmp_path / "out")
-    assert done.code == 0
-    assert "2 of 3 parts that were finished are made again" in done.err
-    assert supdocnade("encode", *arguments, "-o", tmp_path / "fresh").code == 0
-    found, fresh = (Corpus.open(tmp_path / name) for name in ("out", "fresh"))
-    assert found.fingerprint() == fresh.fingerprint()
 
 
 def test_photographs_of_another_folder_are_not_those_of_the_run(

@@ -278,7 +278,7 @@ def _ratio(share: float, elsewhere: float | None) -> str:
     if elsewhere is None:
         return ""
     if elsewhere == 0:
-        return "all are here"
+        return "all here"
     ratio = share / elsewhere
     if ratio > MAX_RATIO:
         return f"> {MAX_RATIO}\u202f×"

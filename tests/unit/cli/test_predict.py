@@ -15,7 +15,6 @@ from supdocnade.cli.predict import (
 from supdocnade.errors import StorageError
 from supdocnade.runs import RunOptions
 from supdocnade.scene.prediction import Prediction
-from supdocnade.visual_words.encoder import ImageEncoder
 
 SKIP = RunOptions(on_error="skip")
 
@@ -48,29 +47,6 @@ def test_files_have_the_lines_of_the_command(photos, paths, tmp_path):
     assert [text.count("\n") for text in texts] == [4, 4, 1]
     assert "".join(texts) == printed.out
     assert not (tmp_path / "out.partial").exists()
-
-
-def test_an_interrupted_run_resumes(fitted, paths, tmp_path, monkeypatch):
-    write_predictions(fitted, paths, tmp_path / "whole", SKIP, shard_size=2)
-    encode, seen = ImageEncoder.encode, []
-
-    def killed(self, source, name="", device="cpu"):
-        if len(seen) == 5:
-            raise KeyboardInterrupt
-        seen.append(name)
-        return encode(self, source, name, device)
-
-    monkeypatch.setattr(ImageEncoder, "encode", killed)
-    with pytest.raises(KeyboardInterrupt):
-        write_predictions(fitted, paths, tmp_path / "out", SKIP, shard_size=2)
-    assert not (tmp_path / "out").exists()
-    with pytest.raises(StorageError, match="other settings"):
-        write_predictions(fitted, paths, tmp_path / "out", SKIP, top=1, shard_size=2)
-    seen.clear()
-    assert write_predictions(fitted, paths, tmp_path / "out", SKIP, shard_size=2) == []
-    assert len(seen) == 4  # The words of the others are kept.
-    for path in (tmp_path / "whole").iterdir():
-        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_an_existing_folder_is_not_overwritten(fitted, paths, tmp_path):

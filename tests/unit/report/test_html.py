@@ -143,7 +143,7 @@ def test_shares_are_not_compared_more_exactly_than_they_are_known():
         "2.5\u202f×",
         "25\u202f×",
         "> 50\u202f×",
-        "all are here",
+        "all here",
         "",
     ]
 
