@@ -248,7 +248,7 @@ def terminal_format(
     common = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071 (cut at a slash)
     folder = "".join(common.rpartition("/")[:2])
     longest = max((cell_len(clean_name(name[len(folder) :])) for name in names), default=0)
-    name_width = min(longest, 32, max(width // 3, 12))
+    name_width = min(longest, 32, max(width * 2 // 5, 12))
     label_width = min(max(map(cell_len, classes), default=0), 24)
 
     def format_columns(row: Row) -> str:

@@ -38,7 +38,7 @@ function listView(chosen) {
 // How many times as often as elsewhere something occurs.
 function ratio({ share, elsewhere }) {
   if (elsewhere === null) return "";
-  if (elsewhere === 0) return "all are here";
+  if (elsewhere === 0) return "all here";
   if (share > 50 * elsewhere) return "> 50 ×";
   return `${(share / elsewhere).toFixed(share >= 10 * elsewhere ? 0 : 1)} ×`;
 }
