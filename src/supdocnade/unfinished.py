@@ -27,6 +27,7 @@ from supdocnade.storage import (
     temporary_target,
     write_atomically,
 )
+from supdocnade.text import read_file
 
 Shard = TypeVar("Shard")
 
@@ -167,7 +168,7 @@ def _remove(path: Path) -> None:
 def _read_plan(path: Path) -> tuple[str, dict[str, Any]] | None:
     """Return the command and the plan in a file that `write_plan` wrote, None for any other."""
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_file(path))
         command, plan = found[_OURS], found["plan"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None

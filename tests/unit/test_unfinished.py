@@ -79,6 +79,14 @@ def test_a_link_to_an_empty_or_a_partial_folder_is_left_alone(is_partial, tmp_pa
     assert contents(tmp_path) == before
 
 
+def test_a_pipe_that_is_no_plan_is_not_waited_for(tmp_path):
+    partial = partial_folder(tmp_path)
+    partial.folder.mkdir()
+    os.mkfifo(partial.folder / "run.json")
+    with pytest.raises(StorageError, match=r"scenes\.partial is in the way"), partial.lock():
+        pass
+
+
 def test_what_a_kill_leaves_is_removed(tmp_path, monkeypatch):
     partial = partial_folder(tmp_path)
     partial.folder.mkdir()
