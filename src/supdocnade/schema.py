@@ -39,7 +39,7 @@ from itertools import pairwise
 from pathlib import Path
 from reprlib import repr as shorten
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,10 +89,8 @@ class _Rule:
     is_array: bool = False
 
 
-class _Field(NamedTuple):
-    name: str
-    kind: Any
-    rule: _Rule
+_Field = tuple[str, Any, _Rule]
+"""Name, annotation and rule of a field."""
 
 
 def stored(
@@ -291,13 +289,13 @@ def _fields_of(record_type: Any) -> tuple[list[_Field], list[_Field]]:
     """Return the fields of a record that are JSON, and those that are arrays."""
     hints = get_type_hints(record_type)
     if not is_dataclass(record_type):
-        return [_Field(name, hints[name], _Rule({})) for name in record_type._fields], []
+        return [(name, hints[name], _Rule({})) for name in record_type._fields], []
     found = [
-        _Field(each.name, hints[each.name], rule)
+        (each.name, hints[each.name], rule)
         for each in fields(record_type)
         if (rule := each.metadata.get("rule", _Rule({}))) is not None
     ]
-    return [f for f in found if not f.rule.is_array], [f for f in found if f.rule.is_array]
+    return [f for f in found if not f[2].is_array], [f for f in found if f[2].is_array]
 
 
 def _is_record(kind: Any) -> bool:
@@ -308,7 +306,9 @@ def _describes(value: Any, record_type: Any) -> bool:
     """Return whether a value is a record, or its description with the names of all fields."""
     if not isinstance(value, dict):
         return type(value) is record_type
-    return _is_record(record_type) and value.keys() == {f.name for f in _fields_of(record_type)[0]}
+    return _is_record(record_type) and value.keys() == {
+        name for name, *_ in _fields_of(record_type)[0]
+    }
 
 
 def _subclasses(kind: type[Any]) -> dict[str, type[Any]]:
@@ -335,17 +335,16 @@ class _Converter:
         values, arrays = _fields_of(record_type)
         prefix = f"{place}." if place else ""
         if self.is_reading:
-            names = {each.name for each in values}
+            names = {name for name, *_ in values}
             if not isinstance(value, dict) or value.keys() != names:
                 found = sorted(value) if isinstance(value, dict) else shorten(value)
                 raise InvalidArgument(f"{place or 'it'} must have {sorted(names)}, got {found}")
             given = value
         else:
-            given = {each.name: getattr(value, each.name) for each in (*values, *arrays)}
+            given = {name: getattr(value, name) for name, *_ in (*values, *arrays)}
         sizes: dict[str, int] = {}
         converted = {
-            each.name: self.value(prefix + each.name, given[each.name], each.kind, each.rule)
-            for each in values
+            name: self.value(prefix + name, given[name], kind, rule) for name, kind, rule in values
         }
         for name, kind, rule in arrays:
             key = prefix.replace(".", "/") + name
@@ -355,7 +354,7 @@ class _Converter:
                 _check_size(prefix + name, rule.axes, len(given[name]), sizes)
         if self.is_reading:
             return record_type(**converted)
-        return {each.name: converted[each.name] for each in values}
+        return {name: converted[name] for name, *_ in values}
 
     def value(self, place: str, value: Any, kind: Any, rule: _Rule) -> Any:
         """Return a plain value as the kind says."""

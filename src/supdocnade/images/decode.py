@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, IptcImagePlugin, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
-from supdocnade.checks import check_choice, check_count
+from supdocnade.checks import check_choice, check_count, check_flag
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, install_command
 from supdocnade.images.raw_preview import as_image_file
 from supdocnade.images.source import Source, is_source, open_address, read_source, source_name
@@ -93,8 +93,7 @@ class DecodeConfig:
         if self.max_side is not None and check_count("max_side", self.max_side, least=1) > MAX_SIDE:
             raise InvalidArgument(f"max_side must be at most {MAX_SIDE}, got {self.max_side}.")
         for name in ("upscale", "color"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidArgument(f"{name} must be true or false, got {getattr(self, name)!r}.")
+            check_flag(name, getattr(self, name))
 
 
 def decode(
