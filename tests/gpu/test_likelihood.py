@@ -150,8 +150,10 @@ def test_recorded_calls(output):
         again_B.sum().backward()
     torch.cuda.synchronize()
     assert torch.equal(again_B, nll_B)
+    # The products of a softmax have more rows in the record, of weight zero, and round differently.
+    exact = {"rtol": 0, "atol": 0} if output == "tree" else {}
     for a, parameter in zip(recorded, problem.parameters, strict=True):
-        assert torch.equal(a, parameter.grad)
+        torch.testing.assert_close(a, parameter.grad, **exact)
 
 
 def test_one_huge_document_with_a_very_frequent_word():
