@@ -164,7 +164,8 @@ class GraphTrainer(Trainer):
             if updates is None:
                 super().run_epoch(documents)
                 return
-            batches = epoch_batches(len(documents), config.batch_size, config.seed, epoch)
+            size = config.batch_of(len(documents))
+            batches = epoch_batches(len(documents), size, config.seed, epoch)
             updates.begin_epoch(epoch, batches)
             for update in range(1, len(batches) + 1):
                 updates.run()
@@ -227,7 +228,8 @@ class GraphUpdates:
         self.network, self.config, self.documents = network, config, documents
         self.optimizer, self.class_weight_C = optimizer, class_weight_C
         device = network.word_embedding.device
-        n_updates = -(-len(documents) // config.batch_size)
+        self.batch_size = config.batch_of(len(documents))
+        n_updates = -(-len(documents) // self.batch_size)
         # What changes from one update to the next, at addresses that the graph knows.
         self.next_update = torch.zeros((), dtype=torch.int64, device=device)
         self._rates = torch.zeros(n_updates, device=device)
@@ -248,7 +250,7 @@ class GraphUpdates:
         """Order an epoch, and record an update if its batches do not fit the last recording."""
         config, n_updates, shuffled_B = self.config, len(batches), np.concatenate(batches)
         ordered = self.documents.order_epoch(
-            config.seed, epoch, shuffled_B, config.batch_size,
+            config.seed, epoch, shuffled_B, self.batch_size,
             generative_weight=config.generative_weight,
             annotation_weight=config.annotation_weight,
         )  # fmt: skip
@@ -344,7 +346,7 @@ class GraphUpdates:
         """Return the next batch, padded with empty documents to the batch size, and its size."""
         assert self._ordered is not None, "begin_epoch comes first"
         epoch, device = self._ordered, self.next_update.device
-        n_documents, size = len(self.documents), self.config.batch_size
+        n_documents, size = len(self.documents), self.batch_size
         rows_B1 = self.next_update * size + torch.arange(size + 1, device=device)
         offsets_B1 = epoch.offsets_B1[rows_B1.clamp_max(n_documents)]
         tokens = offsets_B1[0] + torch.arange(self._capacity, device=device)

@@ -40,7 +40,7 @@ class DocNADESettings:
     optimizer: str = _training("optimizer")
     learning_rate: float = _training("learning_rate")
     schedule: str = _training("schedule")
-    batch_size: int = _training("batch_size")
+    batch_size: int | None = _training("batch_size")
     max_epochs: int = _training("max_epochs")
     clip_norm: float | None = _training("clip_norm")
     early_stopping: bool = _stopping("early_stopping")

@@ -342,7 +342,7 @@ def fit_topics(
     training: dict[str, Any] = {
         "annotation_weight": settings.annotation_weight,
         "learning_rate": settings.learning_rate,
-        "batch_size": settings.batch_of(len(documents)),
+        "batch_size": settings.batch_size,
         "max_epochs": settings.max_epochs,
         "seed": seed,
     }

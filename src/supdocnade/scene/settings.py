@@ -8,9 +8,6 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood import ACTIVATIONS
 from supdocnade.training.config import TrainerConfig
 
-MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
-"""Smallest number of updates per epoch, within these batch sizes."""
-
 RECIPES: dict[str, dict[str, Any]] = {
     "sift": {
         "n_topics": 200, "n_words": 500, "n_nearest": 1, "grid": (2, 2),
@@ -106,9 +103,7 @@ class SceneSettings:
     )
     learning_rate: float = setting(3e-4, "Learning rate of the topic model.", above=0)
     max_epochs: int = setting(40, "Number of epochs.", least=1)
-    batch_size: int | None = setting(
-        None, "Photographs per update; by default a twelfth of them, within 4 to 64.", least=1
-    )
+    batch_size: int | None = same_setting(TrainerConfig, "batch_size", None)
     activation: str = setting("relu", "g, the activation of the topics.", choices=ACTIVATIONS)
     held_out: float = setting(
         0.15,
@@ -143,16 +138,6 @@ class SceneSettings:
             checked.annotation_weight = ANNOTATION_WEIGHTS[str(checked.annotation_output)]
         VisualWordSettings(**{name: getattr(checked, name) for name in WORD_SETTINGS}).check()
         return checked
-
-    def batch_of(self, n_images: int) -> int:
-        """Return the number of photographs per update.
-
-        >>> [SceneSettings().batch_of(n) for n in (20, 240, 5000)]
-        [4, 20, 64]
-        """
-        if self.batch_size is not None:
-            return self.batch_size
-        return min(max(n_images // MIN_UPDATES, MIN_BATCH), MAX_BATCH)
 
     def used(self) -> dict[str, Any]:
         """Return the settings that have an effect with these features."""

@@ -8,6 +8,8 @@ from supdocnade.checks import check_seed, check_settings, setting
 TREES = ("random", "clustered")
 OPTIMIZERS = ("adam", "sgd")
 SCHEDULES = ("cosine", "constant")
+MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
+"""Smallest number of updates per epoch by default, within these batch sizes."""
 METRICS = {
     "loss": -1,
     "perplexity": -1,
@@ -53,7 +55,11 @@ class TrainerConfig:
     schedule: str = setting(
         "cosine", "The learning rate falls to zero at `max_epochs`, or stays.", choices=SCHEDULES
     )
-    batch_size: int = setting(64, "Documents per update.", least=1)
+    batch_size: int | None = setting(
+        64,
+        "Documents per update. If None, a twelfth of the documents, but at least 4 and at most 64.",
+        least=1,
+    )
     max_epochs: int = setting(60, "Maximum number of passes over the documents.", least=0)
     clip_norm: float | None = setting(
         None, "Gradients with a larger norm are scaled down to this one.", above=0
@@ -81,6 +87,16 @@ class TrainerConfig:
         checked = {**check_settings(self), "seed": check_seed("seed", self.seed)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    def batch_of(self, n_documents: int) -> int:
+        """Return the number of documents per update, given the number in all.
+
+        >>> [TrainerConfig(batch_size=None).batch_of(n) for n in (20, 240, 5000)]
+        [4, 20, 64]
+        """
+        if self.batch_size is not None:
+            return self.batch_size
+        return min(max(n_documents // MIN_UPDATES, MIN_BATCH), MAX_BATCH)
 
     def rate_at(self, epoch: int, update: int, n_updates: int) -> float:
         """Return the learning rate of an update.

@@ -217,7 +217,8 @@ class Trainer:
         config, epoch = self.config, self.epoch
         parameters, loss_sum = list(self.network.parameters()), 0.0
         device = self.network.word_embedding.device
-        batches = epoch_batches(len(documents), config.batch_size, config.seed, epoch)
+        size = config.batch_of(len(documents))
+        batches = epoch_batches(len(documents), size, config.seed, epoch)
         weights = config.generative_weight, self.class_weight_C, config.annotation_weight
         with one_torch_thread():
             for update, rows_B in enumerate(batches):
