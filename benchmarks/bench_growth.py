@@ -30,6 +30,7 @@ from benchmarks.common import print_table, write_results
 from supdocnade import BagOfVisualWords, Corpus, SceneModel
 from supdocnade.demo import drawn_scenes
 from supdocnade.gallery.build import IndexWriter
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.visual_words.to_corpus import WORDS
 
@@ -78,7 +79,7 @@ def fit(folder: Path, n_photographs: int) -> dict[str, float]:
         seconds[stage] = seconds.get(stage, 0.0) + now - last[0]
         last[0] = now
 
-    model = SceneModel(n_topics=N_TOPICS, max_epochs=N_EPOCHS, device="cpu", random_state=0)
+    model = scene_model(n_topics=N_TOPICS, max_epochs=N_EPOCHS, device="cpu", random_state=0)
     model.set_params(n_jobs=-1).fit(Corpus.open(folder / "corpus"), progress=report)
     model.save(folder / "model")
     return {f"{stage.replace(' ', '_')}_seconds": value for stage, value in seconds.items()}

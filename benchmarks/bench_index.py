@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import print_table, write_results
-from supdocnade import SceneModel
 from supdocnade.demo import drawn_scenes
 from supdocnade.gallery.build import IndexWriter
 from supdocnade.gallery.photo_index import Gallery
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.persistence import load_scene
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +37,7 @@ Figures = dict[str, float]
 def make_model(folder: Path) -> None:
     """Write a model with many topics."""
     scenes = list(drawn_scenes(8, max_side=96))
-    model = SceneModel(features="sift", n_topics=N_TOPICS, n_words=20, max_epochs=2, random_state=0)
+    model = scene_model(n_topics=N_TOPICS, n_words=20, max_epochs=2, random_state=0)
     model.fit(
         [each.image for each in scenes],
         [each.label for each in scenes],
@@ -48,7 +48,7 @@ def make_model(folder: Path) -> None:
 
 def build(model: Path, folder: Path, size: int) -> Figures:
     """Make an index of drawn photographs, and add one block to it."""
-    fitted, _ = load_scene(model)
+    fitted = load_scene(model)
     rng = np.random.default_rng(0)
     centres = rng.gamma(0.3, 2.0, (N_CLUSTERS, N_TOPICS)).astype(np.float32)
     folder.mkdir()
@@ -79,7 +79,7 @@ def build(model: Path, folder: Path, size: int) -> Figures:
 
 def ask(model: Path, folder: Path) -> Figures:
     """Open an index and ask for similar photographs, tags and words."""
-    fitted, _ = load_scene(model)
+    fitted = load_scene(model)
     before = memory()
     start = time.perf_counter()
     gallery = Gallery.load(folder, fitted)
@@ -172,7 +172,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make_model(folder / "model")
-        fitted, _ = load_scene(folder / "model")
+        fitted = load_scene(folder / "model")
         results |= {"n_classes": len(fitted.classes), "n_tags": len(fitted.tag_names)}
         for size in given.sizes or SIZES:
             figures, *others = compare(folder / "model", folder, size, checkouts, given.rounds)

@@ -18,9 +18,10 @@ import torch
 
 from benchmarks.bench_encoding import photographs
 from benchmarks.common import alternate, print_table, write_results
-from supdocnade import BagOfVisualWords, SceneModel
+from supdocnade import BagOfVisualWords
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.network_library import DEFAULT_NETWORK, find_network
+from supdocnade.scene.model import scene_model
 
 N_WORDS, N_NEAREST = 1000, 4
 SAMPLE = 20_000
@@ -46,7 +47,7 @@ def main() -> None:
             random_state=0,
         ).fit(paths)  # fmt: skip
         labels = [path.parent.name for path in paths]
-        model = SceneModel(features=DEFAULT_NETWORK, max_epochs=2, n_jobs=1, random_state=0)
+        model = scene_model(DEFAULT_NETWORK, max_epochs=2, n_jobs=1, random_state=0)
         model.fit(paths, labels)
         rows = {
             "decode + forward pass": lambda: [

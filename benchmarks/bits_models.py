@@ -184,15 +184,16 @@ def _record_training(recorder: Recorder) -> None:
 
 def _record_estimators(recorder: Recorder) -> None:
     """Models of the classes of the package, with settings that commands do not have."""
-    from supdocnade import DocNADE, SceneModel, SupDocNADE
+    from supdocnade import DocNADE, SupDocNADE
     from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
+    from supdocnade.scene.model import scene_model
 
     run: dict[str, Any] = {"random_state": 0, "n_jobs": recorder.threads}
     small: dict[str, Any] = {"n_topics": 8, "n_words": 24, "max_epochs": 4, "learning_rate": 3e-3}
-    SceneModel(annotation_output="sigmoid", mirror=False, **small, **run).fit("photos").save(
+    scene_model(annotation_output="sigmoid", mirror=False, **small, **run).fit("photos").save(
         "sift-logistic"
     )
-    SceneModel(
+    scene_model(
         features="tiny",
         annotation_output="words",
         **small,
@@ -203,7 +204,7 @@ def _record_estimators(recorder: Recorder) -> None:
         if stage == "learning from all":
             raise KeyboardInterrupt
 
-    resumed = SceneModel(checkpoint="checkpoint", **small, **run)
+    resumed = scene_model(checkpoint="checkpoint", **small, **run)
     with contextlib.suppress(KeyboardInterrupt):
         resumed.fit("photos", progress=stop)
     resumed.fit("photos").save("resumed")

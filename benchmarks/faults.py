@@ -248,7 +248,7 @@ def contents(path: Path) -> Any:
     if path.is_file():
         return file_contents(path)
     if (path / NAME).exists():
-        gallery = Gallery.load(path, load_scene(path.with_name("model"))[0])
+        gallery = Gallery.load(path, load_scene(path.with_name("model")))
         return [
             (gallery.path(n), gallery.label(n), gallery.topics(n).tobytes(), gallery.picture(n))
             for n in range(len(gallery))

@@ -84,9 +84,9 @@ def small_scenes() -> list[Any]:
 @cache
 def small_model() -> Any:
     """Return a small scene model."""
-    from supdocnade import SceneModel
+    from supdocnade.scene.model import scene_model
 
-    model = SceneModel(n_topics=8, n_words=20, max_epochs=4, max_side=128, random_state=0)
+    model = scene_model(n_topics=8, n_words=20, max_epochs=4, max_side=128, random_state=0)
     scenes = small_scenes()
     return model.fit(
         [each.image for each in scenes],
@@ -161,17 +161,17 @@ def _use_scene(folder: Path) -> None:
 
     model = SceneModel.load(folder / "model")
     model.predict([small_scenes()[0].image]), model.annotate([small_scenes()[0].image])
-    fitted, params = load_scene(folder / "model")
-    json.dumps(info_to_dict(folder / "model", fitted, params["random_state"]))
-    format_info(fitted, params["random_state"])
+    fitted = load_scene(folder / "model")
+    json.dumps(info_to_dict(folder / "model", fitted))
+    format_info(fitted)
 
 
 def _use_report(folder: Path) -> None:
     from supdocnade.report.html import render_report
     from supdocnade.scene.persistence import load_scene
 
-    fitted, params = load_scene(folder / "model")
-    render_report(fitted, random_state=params["random_state"])
+    fitted = load_scene(folder / "model")
+    render_report(fitted)
     fitted.training_set.damp(2.0)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from supdocnade import SceneModel
+from supdocnade.scene.model import scene_model
 
 TICKS = os.sysconf("SC_CLK_TCK")
 BOUNDARY = "supdocnade-boundary"
@@ -20,7 +21,7 @@ MEDIA_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 
 def product_model(paths: list[Path]) -> SceneModel:
     """Return a model as large as one of LabelMe: 500 words, 200 topics, 8 classes, 200 tags."""
-    model = SceneModel(n_jobs=1, max_epochs=1, held_out=0, min_tag_count=1, random_state=0)
+    model = scene_model(n_jobs=1, max_epochs=1, held_out=0, min_tag_count=1, random_state=0)
     labels = [f"class {number % 8}" for number in range(len(paths))]
     tags = [[f"tag {4 * number + extra}" for extra in range(4)] for number in range(len(paths))]
     return model.fit(paths, labels, tags)

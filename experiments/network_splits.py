@@ -40,6 +40,7 @@ from supdocnade.images.feature_network import FeatureNetwork
 from supdocnade.images.network_library import DEFAULT_NETWORK
 from supdocnade.images.reading import content_key
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.prediction import Prediction
 
 NETWORK = DEFAULT_NETWORK
@@ -97,7 +98,7 @@ def run_scene_model(
     for name in tag_sets or [""]:
         truth = tag_truth(photos, name) if name else None
         train, test = ([photos.paths[i] for i in rows] for rows in (parts.train, parts.test))
-        model = SceneModel(**settings, random_state=0, n_jobs=-1, on_error="raise").fit(
+        model = scene_model(**settings, random_state=0, n_jobs=-1, on_error="raise").fit(
             train,
             [photos.labels[i] for i in parts.train],
             None if truth is None else [truth[i] for i in parts.train],

@@ -24,7 +24,6 @@ from experiments.network_splits import NETWORK, Memory
 from experiments.paper.data_sets import read_photo_set
 from experiments.paper.protocol import protocol_for
 from experiments.pool import N_FOLDS, folds
-from supdocnade import SceneModel
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import (
     N_TAGS,
@@ -35,6 +34,7 @@ from supdocnade.metrics import (
     tag_counts,
     top_ranked,
 )
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.prediction import Prediction
 from supdocnade.scene.tag_heads import present_tags
 
@@ -86,7 +86,7 @@ def measure(settings: Mapping[str, Any], parts: Iterator[tuple[Part, Part]]) -> 
     labels: list[str] = []
     tags: list[Any] = []
     for train, test in parts:
-        model = SceneModel(**settings, random_state=0, n_jobs=-1).fit(*train)
+        model = scene_model(**settings, random_state=0, n_jobs=-1).fit(*train)
         predictions += [p for p in model.iter_predictions(test[0]) if isinstance(p, Prediction)]
         labels += test[1]
         tags += test[2]

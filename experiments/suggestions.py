@@ -25,9 +25,9 @@ import numpy as np
 
 from experiments.common import mean_and_spread, read_results, write_results
 from experiments.recipe_pools import Part, pool_parts
-from supdocnade import SceneModel
 from supdocnade.metrics import N_TAGS
 from supdocnade.runs import RunOptions
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.suggestion import POOL, suggest_photographs
 
@@ -112,7 +112,7 @@ def run_fold(
     train = (paths, *train[1:])
     order = ORDERS[pool](train[1], seed)
     options = RunOptions(n_jobs=1, cache=cache, device="cpu")
-    first = SceneModel(**SETTINGS, random_state=seed, n_jobs=1, cache=cache)
+    first = scene_model(**SETTINGS, random_state=seed, n_jobs=1, cache=cache)
     first.fit(*take(train, order[:N_FIRST]))
     found: dict[str, list[dict[str, float]]] = {}
     for name, choose in CHOICES.items():

@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from supdocnade import SceneModel
 from supdocnade.demo import drawn_scenes
+from supdocnade.scene.model import scene_model
 
 SETTINGS = {
     "n_topics": 12,
@@ -38,8 +38,13 @@ def columns(some):
     return [s.image for s in some], [s.label for s in some], [s.tags for s in some]
 
 
+def params_of(model):
+    """Return the parameters of a model and of its parts."""
+    return {k: v for k, v in model.get_params().items() if k not in ("words", "topics")}
+
+
 @cache
 def small_model(annotation_output="words"):
     """Return a shared model of three classes, which tests must not modify."""
-    model = SceneModel(annotation_output=annotation_output, **SETTINGS)
+    model = scene_model(annotation_output=annotation_output, **SETTINGS)
     return model.fit(*columns(scenes()))

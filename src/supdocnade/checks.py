@@ -30,11 +30,13 @@ from numbers import Integral, Real
 from pathlib import Path
 from textwrap import fill, indent
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from supdocnade.errors import InvalidArgument
 
 MAX_SEED = 2**63 - 1
+
+Settings = TypeVar("Settings")
 
 GROUPS = {
     "": "Parameters",
@@ -167,12 +169,27 @@ def setting(
     ----------
     help : what it does, for the docstring of the constructor.
     kind : its type in that docstring; by default, that of its annotation.
-    group : in that docstring, one of `GROUPS`.
+    group : in that docstring, one of `GROUPS`. A file has no settings of a run.
     choices : values that it may have.
     limits : `least`, `above`, `most` or `below`.
     """
     known = {"help": help, "kind": kind, "group": group, "choices": choices}
     return field(default=default, metadata={**known, "limits": limits})
+
+
+def copy_settings(kind: type[Settings], source: Any, **changes: Any) -> Settings:
+    """Return settings of a class with the values that another object has, some of them changed."""
+    values = {each.name: getattr(source, each.name) for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{**values, **changes})
+
+
+def plain_settings(settings: Any) -> dict[str, Any]:
+    """Return the settings that determine a result, by name: all but those of a run."""
+    return {
+        each.name: getattr(settings, each.name)
+        for each in fields(settings)
+        if each.metadata["group"] != "run"
+    }
 
 
 def same_setting(owner: Any, name: str, default: Any = MISSING, *, group: str = "") -> Any:

@@ -10,6 +10,7 @@ X | None, A | B             JSON of the first that fits; records differ by their
 tuple[X, ...], list[X]      a JSON list; so is a Sequence[X]
 tuple[A, B]                 a JSON list of this length
 dict[str, X], dict[int, X]  a JSON object
+Mapping[Any, X]             a JSON list of pairs
 a record                    a JSON object; its arrays are named `field/array`
 an abstract class           that of one of its subclasses, with the `name` of that as `kind`
 Any                         any JSON value, which the record checks itself
@@ -22,7 +23,8 @@ bytes in a tuple (`array`)  arrays of all bytes, and of where each begins and th
 A file is in the format safetensors. The JSON of a record and a digest of everything are an array of
 bytes, too, since a header has at most 100 MB.
 
-A file must have every field that is not `unstored`, and nothing else. Conditions on several fields
+A file must have every field that is not `unstored`, and nothing else; of settings, all but those of
+a run. Conditions on several fields
 are checked by the `__post_init__` of the record, which raises `InvalidArgument`. A file that
 violates any of this raises a `StorageError` that names the file; a record that does is not saved.
 """
@@ -38,7 +40,7 @@ from inspect import isabstract
 from itertools import pairwise
 from pathlib import Path
 from reprlib import repr as shorten
-from types import NoneType, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -48,7 +50,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 from scipy import sparse
 
-from supdocnade.checks import available_memory, check_choice, check_range
+from supdocnade.checks import available_memory, check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import write_atomically
 from supdocnade.text import read_file
@@ -293,9 +295,19 @@ def _fields_of(record_type: Any) -> tuple[list[_Field], list[_Field]]:
     found = [
         (each.name, hints[each.name], rule)
         for each in fields(record_type)
-        if (rule := each.metadata.get("rule", _Rule({}))) is not None
+        if (rule := _rule_of(each.metadata)) is not None
     ]
     return [f for f in found if not f[2].is_array], [f for f in found if f[2].is_array]
+
+
+def _rule_of(metadata: Mapping[str, Any]) -> _Rule | None:
+    """Return the rule of a field or of a setting, or None if a file does not have it."""
+    if "rule" in metadata:
+        rule: _Rule | None = metadata["rule"]
+        return rule
+    if metadata.get("group") == "run":
+        return None
+    return _Rule(metadata.get("limits", {}), metadata.get("choices") or None)
 
 
 def _is_record(kind: Any) -> bool:
@@ -392,6 +404,12 @@ class _Converter:
         raise InvalidArgument(f"{place} must be {names}, got {shorten(value)}")
 
     def _dict(self, place: str, value: Any, parts: tuple[Any, ...], rule: _Rule) -> Any:
+        if parts[0] is Any:
+            if not self.is_reading and isinstance(value, Mapping):
+                value = [*value.items()]
+            kind = GenericAlias(list, (GenericAlias(tuple, parts),))
+            pairs = self._list(place, value, kind, rule)
+            return dict(pairs) if self.is_reading else pairs
         if not isinstance(value, Mapping):
             raise InvalidArgument(f"{place} must be an object, got {shorten(value)}")
         keys = {key: key for key in value}
@@ -533,6 +551,8 @@ def _scalar(place: str, value: Any, kind: type[Any], rule: _Rule) -> Any:
     if kind in (int, float):
         if isinstance(value, int | np.integer) and abs(int(value)) >= MAX_INT:
             raise InvalidArgument(f"{place} must be a number of 64 bits, got {shorten(value)}")
+        if kind is int and rule.limits.keys() == {"least"}:
+            check_count(place, value, least=int(rule.limits["least"]))
         check_range(place, value, **rule.limits)
     elif rule.choices is not None:
         check_choice(place, value, rule.choices)

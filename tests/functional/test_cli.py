@@ -18,6 +18,7 @@ from supdocnade.cli.features import describe_features
 from supdocnade.folders.keywords import read_keywords
 from supdocnade.images.network_library import DEFAULT_NETWORK
 from supdocnade.report.html import write_report
+from supdocnade.scene.model import scene_model
 from supdocnade.unfinished import PartialFolder
 
 
@@ -65,10 +66,10 @@ def test_train_json_has_figures_and_times(photos, model, tmp_path):
 
 
 def test_train_names_the_option_of_a_setting_that_does_not_fit(photos, tmp_path):
-    options = ("--features", "sift", "--words", 50_000)
+    options = ("--features", "sift", "--words", 3, "--set", "n_nearest=4")
     done = supdocnade("train", photos, "-o", tmp_path / "m", *options)
     assert done.code == 1
-    assert "error: --words must be at most the number of different patches, " in done.err
+    assert "error: --set n_nearest must be at most n_words, 3, got 4" in done.err
     assert not list(tmp_path.iterdir())
 
 
@@ -174,7 +175,7 @@ def test_tags_are_spelled_as_in_most_training_photographs(fresh, tmp_path):
     images, labels, tags = columns(scenes())
     upper = [[tag.upper() for tag in some] for some in tags]
     upper[0] = tags[0]
-    model = SceneModel(**SETTINGS).fit(images, labels, upper)
+    model = scene_model(**SETTINGS).fit(images, labels, upper)
     model.save(tmp_path / "upper")
     names = {tag.upper() for tag in small_model().tag_names_}
     assert {*model.tag_names_} == names

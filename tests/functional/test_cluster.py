@@ -167,7 +167,7 @@ def report(stage, done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 options = RunOptions(n_jobs=-1, cluster=address, progress=report)
-encode(load_scene(Path(model))[0].encoder, photos, folder, options)
+encode(load_scene(Path(model)).encoder, photos, folder, options)
 """
 
 

@@ -15,6 +15,7 @@ from tests.scene_model import small_model
 from tests.textures import stripes
 
 from supdocnade import BagOfVisualWords, Corpus, DocNADE, SupDocNADE
+from supdocnade.checks import copy_settings
 from supdocnade.cli.about_model import info_to_dict
 from supdocnade.corpus.disk import FILE as CORPUS
 from supdocnade.corpus.disk import shard_path
@@ -35,6 +36,7 @@ from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import NetworkDescriber, Projection
 from supdocnade.visual_words.encoder import KIND as CACHED
 from supdocnade.visual_words.encoder import EncodedImages, ImageWords, encode_all
+from supdocnade.visual_words.settings import VisualWordSettings
 from supdocnade.visual_words.to_corpus import (
     FEATURES,
     FEATURES_KIND,
@@ -67,12 +69,12 @@ def scene_model(output):
     """Return functions that write and read a scene model."""
 
     def read(path):
-        fitted, params = load_scene(path.parent)
+        fitted = load_scene(path.parent)
         training_set = fitted.training_set
         photographs = fitted.compare_counts(training_set.counts[:2], training_set.features_BF)
         assert len(predict_compared(fitted, ["a", "b"], photographs)) == 2
         fitted.fingerprint()
-        json.dumps(info_to_dict(path.parent, fitted, params["random_state"]))
+        json.dumps(info_to_dict(path.parent, fitted))
 
     return SCENE, lambda path: small_model(output).save(path.parent), read
 
@@ -123,7 +125,7 @@ def network_words():
         n_examples_K=np.zeros(5, np.int32),
         side=describer.example_side,
     )
-    settings = {**words.settings, "features": "tiny", "n_words": 5}
+    settings = copy_settings(VisualWordSettings, words.settings, features="tiny", n_words=5)
     return replace(words, settings=settings, encoder=encoder, examples=examples)
 
 

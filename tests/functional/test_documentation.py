@@ -159,8 +159,8 @@ def test_the_commands_and_code_of_the_page_about_networks_run(tmp_path, monkeypa
         else:
             # The search as written, on few photographs and with settings that take little time.
             few = slice(2, 8) if "GridSearchCV" in block else slice(None)
-            quick = "SceneModel(random_state=0, n_words=20, max_epochs=1)"
-            block = block.replace("SceneModel(random_state=0)", quick).replace("3e-4, ", "")
+            quick = "for_photographs(network, max_epochs=1)"
+            block = block.replace("for_photographs(network)", quick).replace("3e-4, ", "")
             names = {"paths": paths[few], "labels": labels[few]}
             exec(compile(block, "docs/networks.md", "exec"), names)
     assert names["maps"][0].patches_PD.shape == (81, 1280)

@@ -15,11 +15,11 @@ from supdocnade import (
     BagOfVisualWords,
     DampCounts,
     DocNADE,
-    SceneModel,
     SupDocNADE,
     baselines,
 )
 from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
+from supdocnade.scene.model import scene_model
 
 LIMIT = 120
 """Seconds after which a process counts as hanging."""
@@ -42,7 +42,7 @@ def estimators():
         "DampCounts": (DampCounts().fit(COUNTS), COUNTS),
         "BagOfVisualWords": (BagOfVisualWords(n_words=8, random_state=0).fit(IMAGES), IMAGES),
         "SceneModel": (
-            SceneModel(n_words=8, mirror=False, held_out=0, **FAST).fit(IMAGES, LABELS[:6]),
+            scene_model(n_words=8, mirror=False, held_out=0, **FAST).fit(IMAGES, LABELS[:6]),
             IMAGES,
         ),
     }

@@ -18,6 +18,7 @@ from tests.functional.test_documentation import ROOT
 from tests.planted_corpus import network_for
 from tests.scene_model import CLASSES, SETTINGS, small_model
 
+from supdocnade import BagOfVisualWords, SupDocNADE
 from supdocnade.corpus.documents import Documents
 from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import use_backend
@@ -25,7 +26,11 @@ from supdocnade.scene.corrections import Correction, read_corrections
 from supdocnade.threads import one_torch_thread
 from supdocnade.training.objective import batch_loss, make_batch
 
-QUICK = {name: value for name, value in SETTINGS.items() if name != "random_state"}
+QUICK = {
+    "n_topics": SETTINGS["n_topics"],
+    "words": BagOfVisualWords.for_photographs(n_words=30, max_side=128, mirror=False),
+    "topics": SupDocNADE.for_photographs(max_epochs=SETTINGS["max_epochs"]),
+}
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,11 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images import feature_network
 from supdocnade.images.decode import write_image
+from supdocnade.scene.model import scene_model
 from supdocnade.schema import load_arrays, save_arrays
 from supdocnade.visual_words.describer import NetworkDescriber
 
-SETTINGS = {**SIFT_SETTINGS, "mirror": None}
+SETTINGS = {**SIFT_SETTINGS, "mirror": False}
 
 
 def tinted(n_scenes=8, seed=0):
@@ -46,15 +47,15 @@ def network(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(network):
     settings = {**SETTINGS, "features": network}
-    return SceneModel(**settings).fit(*tinted())
+    return scene_model(**settings).fit(*tinted())
 
 
 def test_it_learns_from_words_and_from_whole_photographs(model):
     fitted = model.fitted_
     assert not fitted.encoder.mirror
-    assert (fitted.settings.n_words, fitted.settings.n_nearest) == (30, 4)
-    assert fitted.settings.grid == (1, 1)
-    assert "step" not in fitted.settings.used()
+    assert (fitted.words.settings.n_words, fitted.words.settings.n_nearest) == (30, 4)
+    assert fitted.words.settings.grid == (1, 1)
+    assert "step" not in fitted.used_settings()
     assert fitted.network.config.n_visual_words == 30
     assert fitted.network.config.n_global_features == 12
     assert fitted.references.point_NX.shape == (24, 12 + 12)
@@ -77,7 +78,7 @@ def test_workers_cache_and_resumption_do_not_change_a_bit(model, network, tmp_pa
         if stage == "learning from all" and done == 3:
             raise KeyboardInterrupt
 
-    again = SceneModel(**settings, checkpoint=tmp_path / "checkpoint", n_jobs=2)
+    again = scene_model(**settings, checkpoint=tmp_path / "checkpoint", n_jobs=2)
     with pytest.raises(KeyboardInterrupt):
         again.fit(*tinted(), progress=stop)
     again.fit(*tinted())
@@ -94,7 +95,7 @@ def test_a_saved_model_predicts_the_same_and_learns_more(model, tmp_path):
     learned = loaded.fitted_.training_set
     assert learned.features_BF.shape == (36, 12)
     with pytest.raises(InvalidArgument, match="features must be as before"):
-        loaded.set_params(features="sift").fit_more(*columns(scenes(4, 7)))
+        loaded.set_params(words__features="sift").fit_more(*columns(scenes(4, 7)))
 
 
 def test_explanations_add_up(model, monkeypatch):

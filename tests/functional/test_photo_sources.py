@@ -12,6 +12,7 @@ from tests.textures import plain_packet
 
 from supdocnade import SceneModel
 from supdocnade.folders.photo_folder import read_folder
+from supdocnade.scene.model import scene_model
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_the_python_interface_takes_places_and_addresses(places, folder, model):
         assert (scene.predict_proba(place) == expected).all()
     one = "memory://functional/coast/coast_0001.jpg"
     assert (scene.predict_proba([one, places["tar"]])[[0, 1]] == expected[[0, 0]]).all()
-    fitted = SceneModel(
+    fitted = scene_model(
         n_topics=8, features="sift", n_words=20, max_epochs=2, min_tag_count=2, random_state=0
     ).fit(places["tar"])
     assert list(fitted.classes_) == list(scene.classes_)

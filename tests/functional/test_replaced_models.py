@@ -9,6 +9,7 @@ import pytest
 from tests.scene_model import SETTINGS, columns, scenes
 
 from supdocnade import SceneModel, storage
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.persistence import DESCRIPTION, SCENE
 
 
@@ -17,7 +18,7 @@ def two_models():
     """Two models that differ in every part."""
     settings = {**SETTINGS, "n_words": 10, "n_topics": 4, "max_epochs": 2}
     return [
-        SceneModel(**{**settings, "random_state": seed}).fit(*columns(scenes(5, seed)))
+        scene_model(**{**settings, "random_state": seed}).fit(*columns(scenes(5, seed)))
         for seed in (1, 2)
     ]
 

@@ -50,7 +50,7 @@ def test_a_corpus_needs_no_photographs_and_no_other_model(trained, model, corpus
     assert "tested on " in done.out
     fitted = SceneModel.load(output).fitted_
     assert fitted.encoder.fingerprint() == SceneModel.load(model).fitted_.encoder.fingerprint()
-    assert (fitted.settings.n_words, fitted.settings.mirror) == (20, True)
+    assert (fitted.words.settings.n_words, fitted.words.settings.mirror) == (20, True)
     assert not [*output.parent.glob("*.partial")]
 
 
@@ -88,7 +88,12 @@ def test_an_interrupted_run_resumes_to_the_same_model(trained, corpus, tmp_path,
 
 
 def test_options_of_visual_words_are_refused(corpus, model, tmp_path):
-    given = (("--words", 9), ("--features", "sift"), ("--set mirror", "no"), ("--set grid", "3,3"))
+    given = (
+        ("--words", 9),
+        ("--features", "sift"),
+        ("--set mirror", "false"),
+        ("--set grid", "3,3"),
+    )
     for option, value in given:
         arguments = f"{option}={value}".split() if "set" in option else (option, value)
         done = supdocnade("train", corpus, "-o", tmp_path / "m", *arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from tests.scene_model import columns, scenes
 
-from supdocnade import SceneModel
+from supdocnade.scene.model import scene_model
 from supdocnade.schema import FORMAT
 
 FOLDER = Path(__file__).parent
@@ -19,7 +19,7 @@ def main():
     target = FOLDER / f"scene_model_format_{FORMAT}"
     if target.exists():
         raise SystemExit(f"{target} is there: it must not be made again.")
-    model = SceneModel(
+    model = scene_model(
         n_topics=6, n_words=10, patch_size=16, max_epochs=8, learning_rate=3e-3, random_state=0
     ).fit(*columns(scenes()))
     model.save(target)

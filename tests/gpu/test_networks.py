@@ -8,9 +8,9 @@ import pytest
 import torch
 from tests.textures import stripes
 
-from supdocnade import SceneModel
 from supdocnade.images.feature_network import FeatureNetwork
 from supdocnade.images.network_library import DEFAULT_NETWORK, find_network
+from supdocnade.scene.model import scene_model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -41,7 +41,7 @@ def test_features_equal_those_of_the_cpu(network):
 def test_a_scene_model_on_the_gpu(network):
     settings = {"features": network.name, "n_words": 30, "n_topics": 16, "max_epochs": 5}
     models = {
-        device: SceneModel(**settings, device=device, random_state=0).fit(IMAGES, LABELS)
+        device: scene_model(**settings, device=device, random_state=0).fit(IMAGES, LABELS)
         for device in ("cpu", "cuda")
     }
     found = models["cuda"].transform(IMAGES), models["cpu"].transform(IMAGES)

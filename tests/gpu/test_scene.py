@@ -6,7 +6,7 @@ import torch
 from tests.answers_without_gpu import answers, answers_elsewhere
 from tests.scene_model import SETTINGS, columns, scenes
 
-from supdocnade import SceneModel
+from supdocnade.scene.model import scene_model
 from supdocnade.training.trainer import CHECKPOINT
 
 pytestmark = pytest.mark.skipif(
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 def test_training_writes_a_checkpoint(tmp_path):
     images, labels, tags = columns(scenes())
-    model = SceneModel(**{**SETTINGS, "device": "cuda"}, checkpoint=tmp_path)
+    model = scene_model(**{**SETTINGS, "device": "cuda"}, checkpoint=tmp_path)
     model.fit(images, labels, tags)
     assert list(tmp_path.rglob(CHECKPOINT))
     assert np.isfinite(model.predict_proba(images)).all()
@@ -25,7 +25,7 @@ def test_training_writes_a_checkpoint(tmp_path):
 @pytest.mark.parametrize("output", ["words", "sigmoid"])
 def test_a_model_gives_the_same_predictions_without_a_gpu(tmp_path, output):
     settings = {**SETTINGS, "annotation_output": output}
-    model = SceneModel(**settings, device="cuda").fit(*columns(scenes()))
+    model = scene_model(**settings, device="cuda").fit(*columns(scenes()))
     images, _, _ = columns(scenes(4, 7))
     with_gpu = answers(model, images)
     # With words from the CPU every bit is the same.

@@ -32,20 +32,20 @@ REPORT = "report.html"
 
 def info(options: Info) -> None:
     """Print what a model knows and how it was made."""
-    fitted, params = load_scene(options.model)
+    fitted = load_scene(options.model)
     if options.json:
-        print_json(info_to_dict(options.model, fitted, params["random_state"]))
+        print_json(info_to_dict(options.model, fitted))
     else:
-        print_line(format_info(fitted, params["random_state"], all_rows=options.all_rows))
+        print_line(format_info(fitted, all_rows=options.all_rows))
 
 
 def report(options: Report) -> None:
     """Write an HTML report of a model."""
     path = options.model / REPORT if options.output is None else options.output
-    fitted, params = load_scene(options.model)
+    fitted = load_scene(options.model)
     made = date.fromtimestamp((options.model / SCENE).stat().st_mtime)
     title = f"Report of {Path(os.path.abspath(options.model)).name}, made {made}"
-    write_report(fitted, path, title=title, random_state=params["random_state"])
+    write_report(fitted, path, title=title)
     if options.json:
         print_json({"report": os.fspath(path)})
     elif not options.quiet:
@@ -60,21 +60,20 @@ def card(options: Card) -> None:
         if target.exists() and model.exists() and target.samefile(model):
             raise StorageError(f"--output must be another folder than the model, got {output}.")
         check_target(output, force=options.force)
-    fitted, params = load_scene(model)
+    fitted = load_scene(model)
     name = options.name or Path(os.path.abspath(model)).name
     if output is None:
         print_line(model_card(fitted, name, licence=options.licence).rstrip("\n"))
         return
     fitted = strip_scene(fitted) if options.strip else fitted
-    seed = {"random_state": params["random_state"]}
-    write_shared_model(fitted, seed, output, name, options.licence)
+    write_shared_model(fitted, output, name, options.licence)
     if not options.quiet:
         for sentence in describe_contents(fitted):
             print_message(f"note: {sentence}")
         print_line(f"model and card written to {output}")
 
 
-def info_to_dict(model: Path, fitted: FittedScene, seed: int | None) -> dict[str, Any]:
+def info_to_dict(model: Path, fitted: FittedScene) -> dict[str, Any]:
     """Return the object that `--json` prints."""
     thresholds = fitted.precise_thresholds
     return {
@@ -87,16 +86,16 @@ def info_to_dict(model: Path, fitted: FittedScene, seed: int | None) -> dict[str
             tag: {"n_images": count, "written_from": thresholds[tag]}
             for tag, count in _tag_counts(fitted).items()
         },
-        "settings": {**fitted.settings.used(), "random_state": seed},
+        "settings": fitted.used_settings(),
         "choices": asdict(fitted.choices),
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
         "versions": fitted.versions,
     }
 
 
-def format_info(fitted: FittedScene, seed: int | None, *, all_rows: bool = True) -> str:
+def format_info(fitted: FittedScene, *, all_rows: bool = True) -> str:
     """Return tables of the data, the classes, the tags and, if all, the settings of a model."""
-    data, settings = fitted.data, fitted.settings.used()
+    data, settings = fitted.data, fitted.used_settings()
     rows = [
         ["photographs", f"{data['n_images']:,}"],
         ["  without a class", f"{data['n_unlabelled']:,}"],
@@ -126,8 +125,7 @@ def format_info(fitted: FittedScene, seed: int | None, *, all_rows: bool = True)
         ]
         parts.append(format_table([["tag", "photographs", "XMP from"], *tags]))
     if all_rows:
-        values = {**settings, "random_state": seed}
-        named = [[name, clean_name(str(value))] for name, value in values.items()]
+        named = [[name, clean_name(str(value))] for name, value in settings.items()]
         parts.append(format_table([["setting", "value"], *named]))
     return "\n\n".join(parts)
 

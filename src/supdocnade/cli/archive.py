@@ -37,7 +37,7 @@ COLUMNS = (
 
 def suggest(options: Suggest) -> int:
     """Print the list; return 1 if some photographs cannot be read."""
-    fitted, _ = load_scene(options.model)
+    fitted = load_scene(options.model)
     sources = expand_folders(options.photos)
     if not sources:
         raise InvalidArgument(f"{', '.join(options.photos)} contains no photographs.")
@@ -79,7 +79,7 @@ def index(options: Index) -> int:
     """Write the index or bring it up to date; return 1 if some photographs cannot be read."""
     photos = [normalize_address(place) for place in options.photos]
     target = default_index(options.model) if options.output is None else options.output
-    fitted, _ = load_scene(options.model)
+    fitted = load_scene(options.model)
     if not options.quiet:
         print_passed_over(photos)
     explain_resuming(SAME_COMMAND)
@@ -125,7 +125,7 @@ def encode(options: Encode) -> None:
 def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...]]:
     """Write the words of photographs; see `encode_corpus`."""
     quiet, on_error = options.quiet, "skip" if options.skip_unreadable else "raise"
-    fitted, _ = load_scene(options.model)
+    fitted = load_scene(options.model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         folder = scan_photographs(
             options.photos, progress, on_error=on_error, classes=options.classes

@@ -61,20 +61,17 @@ def check_folder(
     """Return the object that `--json` prints."""
     folder = scan_photographs(photos, options.progress, on_error="skip", classes=classes)
     photographs = from_records(folder.records)
-    settings = SceneSettings().check()
     describer = None
     if choose_features() == "sift":  # A network describes images of any shape.
-        describer, _ = VisualWordSettings(
-            patch_size=settings.patch_size, max_side=settings.max_side, upscale=False
-        ).check()
+        describer = VisualWordSettings.for_photographs().sift()
     picture_B, unreadable = inspect_photographs(photographs, describer, options)
     members: dict[int, list[str]] = {}
     for name, picture in zip(photographs.names, picture_B.tolist(), strict=True):
         members.setdefault(picture, []).append(name)
     doubtful, n_learned = (
-        ([], 0) if model is None else find_doubtful(load_scene(model)[0], photographs, options)
+        ([], 0) if model is None else find_doubtful(load_scene(model), photographs, options)
     )
-    counts, min_tag_count = photographs.count_classes(), settings.min_tag_count
+    counts, min_tag_count = photographs.count_classes(), SceneSettings.min_tag_count
     tags = count_tags(photographs.tags)
     return {
         "folder": photos,

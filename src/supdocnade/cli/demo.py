@@ -23,7 +23,7 @@ from supdocnade.folders.photo_folder import ImageRecord, read_folder
 from supdocnade.report.evaluation import Evaluation, evaluate_photographs
 from supdocnade.report.html import write_report
 from supdocnade.runs import RunOptions
-from supdocnade.scene.model import SceneModel
+from supdocnade.scene.model import SceneModel, scene_model
 from supdocnade.scene.prediction import Prediction
 from supdocnade.text import format_percent
 from supdocnade.unfinished import PartialFolder
@@ -83,7 +83,7 @@ def run_demo(folder: Path, features: str, options: RunOptions) -> tuple[SceneMod
     with partial.lock():
         partial.read_plan()  # Raises if it is the run of another command.
         partial.write_plan({})
-        model = SceneModel(**SETTINGS, features=features, random_state=0)
+        model = scene_model(features, **SETTINGS, random_state=0)
         model.set_params(n_jobs=options.n_jobs, device=options.device)
         model.set_params(cache=partial.folder / "words", checkpoint=partial.folder / "checkpoint")
         model.fit(folder / PHOTOS, progress=progress)
@@ -91,7 +91,7 @@ def run_demo(folder: Path, features: str, options: RunOptions) -> tuple[SceneMod
         partial.discard()
     evaluation = evaluate_photographs(model.fitted_, read_folder(folder / FRESH), options)
     progress("writing the report", 0, 1)
-    write_report(model.fitted_, folder / REPORT, random_state=0)
+    write_report(model.fitted_, folder / REPORT)
     progress("writing the report", 1, 1)
     return model, evaluation
 
@@ -130,8 +130,7 @@ def print_summary(
     tags = format_count(len(fitted.tag_names), "tag")
     drawn = format_count(fitted.data["n_images"], "drawn scene")
     print_line(f"learned {classes} and {tags} from {drawn}")
-    settings = fitted.settings
-    print_line(describe_features(settings.features))
+    print_line(describe_features(str(fitted.words.settings.features)))
     fresh, accuracy = format_count(evaluation.n_images, "fresh scene"), evaluation.accuracy or 0
     results = [f"accuracy {format_percent(accuracy)}"]
     if evaluation.f_measure is not None:

@@ -53,7 +53,7 @@ def evaluate(options: Evaluate) -> int:
 def evaluate_model(options: Evaluate) -> Evaluation:
     """Return the evaluation of a model."""
     photos, quiet, classes = options.photos, options.quiet, options.classes
-    fitted, _ = load_scene(options.model)
+    fitted = load_scene(options.model)
     if is_corpus(Path(photos)):
         with show_progress(options, stage_lines=False) as run:
             return evaluate_corpus(fitted, Corpus.open(photos), run)

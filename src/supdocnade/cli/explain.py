@@ -23,7 +23,7 @@ def explain(options: Explain) -> None:
     """Draw an explanation and print its summary."""
     image, picture = options.image, options.output
     check_picture(picture, image)
-    fitted, _ = load_scene(options.model)
+    fitted = load_scene(options.model)
     explanation = explain_image(
         fitted,
         image,

@@ -22,7 +22,9 @@ from supdocnade.cli.options import (
     option,
     settings_of,
 )
+from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.scene.settings import SceneSettings
+from supdocnade.visual_words.settings import VisualWordSettings
 
 
 class Demo(OnDevice, Parallel, Printing):
@@ -94,12 +96,15 @@ class Train(FromPhotos, OnDevice, Parallel, Printing):
     )
     n_words: int | None = option(
         None,
-        "Number of visual words; by default 500, or 1000 with a network, and fewer for few "
-        "photographs.",
+        "Number of visual words, fewer for few photographs; by default 500, or 1000 with a "
+        "network.",
         "--words",
         min=2,
     )
-    settings: dict[str, Any] = settings_of(SceneSettings, "features", "n_topics", "n_words")
+    settings: dict[str, Any] = settings_of(
+        *(VisualWordSettings, SupDocNADESettings, SceneSettings),
+        without=("features", "n_topics", "n_words", "random_state"),
+    )
     seed: int = option(0, SEED, min=0)
     skip_unreadable: bool = option(False, SKIP)
     cache: str | None = setting(None)

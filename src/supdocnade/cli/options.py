@@ -44,9 +44,15 @@ def option(default: Any, help: str, *flags: str, **more: Any) -> Any:
     return field(default=default, metadata={"declare": declare, "flags": flags})
 
 
-def settings_of(known: type, *without: str) -> Any:
-    """Return a field for the settings of a class, without some, that --set gives by name."""
-    return field(metadata={"settings": known, "without": without})
+def settings_of(*kinds: type[Any], without: Sequence[str] = ()) -> Any:
+    """Return a field for the settings of classes, without some and those of a run, for --set."""
+    known = {
+        each.name: each
+        for kind in kinds
+        for each in fields(kind)
+        if each.metadata.get("group", "run") != "run" and each.name not in without
+    }
+    return field(metadata={"settings": known})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -176,7 +182,7 @@ def make_callback(declared: type[Command], run: Callable[[Any], Any]) -> Callabl
         options = {}
         for each in fields(declared):  # type: ignore[arg-type]
             if "settings" in each.metadata:
-                inner = {rule.name for rule in fields(each.metadata["settings"])}
+                inner = each.metadata["settings"]
                 options[each.name] = {name: chosen[name] for name in chosen if name in inner}
             elif "limits" in each.metadata:
                 options[each.name] = chosen.get(each.name, each.default)
@@ -229,8 +235,7 @@ def _known_settings(declared: type[Command]) -> dict[str, Field[Any]]:
     found: dict[str, Field[Any]] = {}
     for each in fields(declared):  # type: ignore[arg-type]
         if "settings" in each.metadata:
-            inner, without = fields(each.metadata["settings"]), each.metadata["without"]
-            found |= {rule.name: rule for rule in inner if rule.name not in without}
+            found |= each.metadata["settings"]
         elif "limits" in each.metadata:
             found[each.name] = each
     return found
@@ -239,10 +244,10 @@ def _known_settings(declared: type[Command]) -> dict[str, Field[Any]]:
 def parse_settings(given: Sequence[str], known: Mapping[str, Field[Any]]) -> dict[str, Any]:
     """Return the values that --set gives, by name, or raise `UsageError`.
 
-    >>> from supdocnade.scene.settings import SceneSettings
-    >>> known = {each.name: each for each in fields(SceneSettings)}
-    >>> parse_settings(["grid=3,3", "mirror=true", "features=sift", "damping=none"], known)
-    {'grid': (3, 3), 'mirror': True, 'features': 'sift', 'damping': None}
+    >>> from supdocnade.visual_words.settings import VisualWordSettings
+    >>> known = {each.name: each for each in fields(VisualWordSettings)}
+    >>> parse_settings(["grid=3,3", "mirror=true", "features=sift", "max_side=none"], known)
+    {'grid': (3, 3), 'mirror': True, 'features': 'sift', 'max_side': None}
     """
     found = {}
     for text in given:

@@ -77,7 +77,7 @@ def open_photographs(options: Predict | Tag) -> tuple[FittedScene, list[Source]]
     images = [normalize_address(image) for image in options.images or ()]
     assert options.model is not None, "checked"
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
-    fitted, _ = load_scene(options.model)
+    fitted = load_scene(options.model)
     if not options.quiet and getattr(options, "output", None) is None:
         print_passed_over(images)
     sources = expand_folders(images)

@@ -24,7 +24,7 @@ def serve(options: Serve) -> int:
     model, settings = options.model, serve_settings(options)
     server.check_access(options.host, settings.token, allow_open=options.allow_open)
     with server.bind(options.host, options.port) as bound:
-        fitted, _ = load_scene(model)
+        fitted = load_scene(model)
         gallery = _load_gallery(model, options.index, fitted, quiet=options.quiet)
         file = None if options.corrections is None else CorrectionFile(options.corrections)
         service = Service(fitted, settings, folder=model, gallery=gallery, corrections=file)

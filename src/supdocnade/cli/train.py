@@ -32,6 +32,7 @@ from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import count_tags
 from supdocnade.images.source import absolute_address
+from supdocnade.scene.corpus_photographs import load_corpus_words
 from supdocnade.scene.corrections import correct_records, read_corrections
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.inspection import (
@@ -39,9 +40,9 @@ from supdocnade.scene.inspection import (
     describe_single_class,
     describe_small_classes,
 )
-from supdocnade.scene.model import SceneModel
+from supdocnade.scene.model import SceneModel, scene_model
 from supdocnade.scene.persistence import check_target
-from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
+from supdocnade.scene.settings import WORD_SETTINGS, place_settings
 from supdocnade.training.distributed import training_processes
 from supdocnade.unfinished import PartialFolder
 
@@ -50,13 +51,13 @@ CHECKPOINT, WORDS = "checkpoint", "words"
 
 FILES = ("add", "corrections")
 OF_RUN = (*FILES, "classes")
-"""Settings of a run that `SceneModel` does not have."""
+"""Settings of a run that are not of the model."""
 
 PARAMETERS = {"random_state": "seed", "on_error": "skip_unreadable"}
-"""Settings of `SceneModel` that are options with another name."""
+"""Settings that are options with another name."""
 
 FLAGS = {"features": "--features", "n_topics": "--topics", "n_words": "--words"}
-"""Settings of `SceneModel` that have an option; --set gives the others."""
+"""Settings that have an option of their own; --set gives the others."""
 
 
 def train(options: Train) -> None:
@@ -80,7 +81,7 @@ def train(options: Train) -> None:
 def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
     """Train a model and write it; return it with the seconds of each stage."""
     if options.add is None and not is_corpus(Path(options.photos)):
-        SceneSettings(**_values(options)).check()  # Before photographs are looked for.
+        scene_model(**_values(options)).check()  # Before photographs are looked for.
     check_target(options.output, force=options.force)
     partial = PartialFolder(options.output, "train")
     with partial.lock():
@@ -182,13 +183,14 @@ def _keep_work(partial: PartialFolder) -> bool:
 
 
 def _values(options: Train) -> dict[str, Any]:
-    """Return the `SceneSettings` that options give."""
-    chosen = {"n_topics": options.n_topics, "n_words": options.n_words, **options.settings}
-    return {"features": resolve_features(options.features), **chosen}
+    """Return the settings of `scene_model` that options give."""
+    chosen = {"n_topics": options.n_topics, "n_words": options.n_words}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    return {"features": resolve_features(options.features), **given, **options.settings}
 
 
 def _settings(options: Train) -> dict[str, Any]:
-    """Return the settings of `SceneModel` that options give."""
+    """Return the settings that options give."""
     return {
         **_values(options),
         "random_state": options.seed,
@@ -224,9 +226,16 @@ def _train(
     progress: ProgressBars,
 ) -> SceneModel:
     previous = settings.get("add")
-    model = SceneModel() if previous is None else SceneModel.load(previous)
+    learned = {name: value for name, value in settings.items() if name not in OF_RUN}
+    if corpus is not None:  # The recipe depends on the features of its words.
+        learned["features"] = load_corpus_words(corpus).settings.features
+    if previous is None:
+        model = scene_model(**learned)
+    else:
+        model, placed = SceneModel.load(previous), place_settings(learned)
+        topics = {f"topics__{name}": value for name, value in placed["topics"].items()}
+        model.set_params(**topics, **placed["scene"])
     model.set_params(
-        **{name: value for name, value in settings.items() if name not in OF_RUN},
         n_jobs=options.jobs,
         device=options.device,
         cache=options.cache or partial.folder / WORDS,
@@ -293,7 +302,7 @@ def _choose_settings(options: Train, partial: PartialFolder) -> dict[str, Any]:
         if options.add is not None:
             raise InvalidArgument(f"--add must not be given with a corpus, got {options.photos}.")
         _check_not_explicit(options, "a corpus")
-        return {key: value for key, value in _settings(options).items() if key not in WORD_SETTINGS}
+        return {key: value for key, value in _settings(options).items() if key != "features"}
     if options.add is None:
         return {**_settings(options), **_of_run(options)}
     _check_not_explicit(options, "--add")
@@ -314,8 +323,8 @@ def _of_run(options: Train) -> dict[str, str]:
 
 def _check_not_explicit(options: Train, given: str) -> None:
     """Raise if a setting of visual words is on the command line."""
-    for name in WORD_SETTINGS:
-        if name in _explicit_settings(options):
+    for name in _explicit_settings(options):
+        if name == "features" or name in WORD_SETTINGS:
             raise InvalidArgument(
                 f"{_option(name)} must not be given with {given}: the visual words stay."
             )
@@ -353,7 +362,7 @@ def model_to_dict(model: SceneModel, output: Path, seconds: dict[str, float]) ->
     fitted = model.fitted_
     return {
         "model": os.fspath(output),
-        "features": fitted.settings.features,
+        "features": fitted.words.settings.features,
         "classes": list(fitted.classes),
         "tags": list(fitted.tag_names),
         "data": fitted.data,

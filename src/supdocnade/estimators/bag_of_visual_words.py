@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -230,14 +229,12 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 
 def words_of(bag: BagOfVisualWords) -> VisualWords:
     """Return the visual words of a fitted transformer."""
-    values = {each.name: getattr(bag, each.name) for each in fields(VisualWordSettings)}
-    return VisualWords.of(VisualWordSettings(**values), bag.encoder_, bag.examples_)
+    return VisualWords.of(bag, bag.encoder_, bag.examples_)
 
 
 def from_words(words: VisualWords, kind: type[BagT]) -> BagT:
     """Return a fitted transformer of a class with these visual words."""
-    settings = words.fit_settings
-    bag = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
+    bag = kind(**{**vars(words.settings), "random_state": words.random_state})
     bag.encoder_, bag.examples_ = words.encoder, words.examples
     bag.n_features_out_ = words.encoder.n_features
     return bag

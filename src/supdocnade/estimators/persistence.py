@@ -6,8 +6,8 @@ neither torch nor scikit-learn.
 """
 
 import platform
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_shape
+from supdocnade.checks import check_shape, copy_settings
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
+from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, settings_of
 from supdocnade.images.dense_sift import SIZE
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.schema import damage_errors, load, plain, save, save_errors, stored
+from supdocnade.schema import damage_errors, load, save, save_errors, stored
 from supdocnade.training.config import History
 from supdocnade.visual_words.codebook import PatchExamples
 from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
@@ -32,16 +32,14 @@ WORDS = "BagOfVisualWords"
 
 StoredClasses = tuple[bool, ...] | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
-RUN_OPTIONS = {"n_jobs", "verbose", "device", "checkpoint", "cache"}
-"""Settings of estimators that are not stored: they do not change the model."""
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StoredTopicModel:
     """A fitted `DocNADE` or `SupDocNADE`, as it is in a file."""
 
     versions: dict[str, str]
-    settings: dict[str, Any]
+    settings: DocNADESettings | SupDocNADESettings
+    random_state: int | None = stored(least=0)
     seed: int = stored(least=0)
     network: NetworkArrays
     history: History
@@ -54,6 +52,8 @@ class StoredTopicModel:
         config = self.network.config
         if isinstance(config, SupDocNADEConfig) != (self.classes is not None):
             raise InvalidArgument("its network must have classes if it does")
+        if isinstance(self.settings, SupDocNADESettings) != (self.classes is not None):
+            raise InvalidArgument("its settings must be of a model with classes if it has classes")
         for name, count in (
             ("word_names", config.n_visual_words),
             ("annotation_names", config.n_annotation_words),
@@ -63,28 +63,12 @@ class StoredTopicModel:
                 raise InvalidArgument(f"{name} must be {count}, got {len(names)}")
         if self.classes is not None and self.network.n_classes != len(self.class_array):
             raise InvalidArgument("its network does not match its classes")
-        self.fit_settings.check()
+        self.settings.check()
 
     @cached_property
     def class_array(self) -> NDArray[Any]:
         """The classes, or the labels in the order of their columns if there may be several."""
         return read_classes(self.classes, in_any_order=self.network.several_labels)
-
-    @cached_property
-    def fit_settings(self) -> DocNADESettings:
-        """The settings as arguments of an estimator."""
-        kind = DocNADESettings if self.classes is None else SupDocNADESettings
-        given = settings_from_file(self.settings, [each.name for each in fields(kind)])
-        if not isinstance(given["early_stopping"], bool):
-            raise InvalidArgument(f"early_stopping must be a bool, got {given['early_stopping']!r}")
-        weight = given.get("class_weight")
-        if isinstance(weight, list):
-            if not all(isinstance(pair, list) and len(pair) == 2 for pair in weight):
-                raise InvalidArgument("class_weight must be pairs of a class and its weight")
-            given = {**given, "class_weight": dict(weight)}
-        elif weight not in (None, "balanced"):
-            raise InvalidArgument(f"class_weight must be 'balanced' or pairs, got {weight!r}")
-        return kind(**given)
 
     @classmethod
     def of(cls, estimator: Any, word_names: Iterable[str] | None = None) -> "StoredTopicModel":
@@ -97,10 +81,6 @@ class StoredTopicModel:
         import torch
 
         _check_network(estimator.network_)
-        settings = plain_settings(estimator.get_params(deep=False))
-        settings["early_stopping"] = bool(settings["early_stopping"])
-        if isinstance(settings.get("class_weight"), Mapping):
-            settings["class_weight"] = [[*pair] for pair in settings["class_weight"].items()]
         names = getattr(estimator, "feature_names_in_", None) if word_names is None else word_names
         with save_errors(type(estimator).__name__):
             return cls(
@@ -109,7 +89,8 @@ class StoredTopicModel:
                     "numpy": np.__version__,
                     "torch": torch.__version__,
                 },
-                settings=plain(settings, "settings"),
+                settings=settings_of(estimator),
+                random_state=plain_seed(estimator.random_state),
                 seed=estimator.seed_,
                 network=estimator.network_.arrays(),
                 history=estimator.history_,
@@ -127,10 +108,9 @@ class StoredTopicModel:
         """
         from supdocnade.model.network import network_from_arrays
 
-        settings = self.fit_settings
-        if issubclass(kind, SupDocNADESettings) != isinstance(settings, SupDocNADESettings):
+        if issubclass(kind, SupDocNADESettings) != isinstance(self.settings, SupDocNADESettings):
             raise InvalidArgument(f"it must be a {kind.__name__}")
-        estimator = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
+        estimator = kind(**{**vars(self.settings), "random_state": self.random_state})
         if self.classes is not None:
             estimator.classes_ = self.class_array
         network = network_from_arrays(self.network)
@@ -145,13 +125,14 @@ class StoredTopicModel:
 class VisualWords:
     """Fitted visual words, as they are in a file."""
 
-    settings: dict[str, Any]
-    """Settings that they were learned with."""
+    settings: VisualWordSettings
+    """Settings that they were learned with. There may be fewer words."""
+    random_state: int | None = stored(least=0)
     encoder: ImageEncoder
     examples: PatchExamples
 
     def __post_init__(self) -> None:
-        _check_encoder(self.fit_settings, self.encoder)
+        _check_encoder(self.settings, self.encoder)
         examples = self.examples
         check_shape("examples", (len(examples.pictures),), (self.encoder.n_words,))
         if examples.side != self.encoder.describer.example_side:
@@ -161,30 +142,29 @@ class VisualWords:
     def of(
         cls, settings: VisualWordSettings, encoder: ImageEncoder, examples: PatchExamples
     ) -> "VisualWords":
-        """Return the words that were learned with these settings."""
+        """Return the words that were learned with these settings, or by this transformer."""
         if callable(settings.features):
             raise InvalidArgument(
                 "these words cannot be saved: their features are a function, which a file cannot "
                 "hold."
             )
-        values = {each.name: getattr(settings, each.name) for each in fields(settings)}
-        values |= {"n_words": encoder.n_words, "upscale": bool(settings.upscale)}
+        kept = copy_settings(VisualWordSettings, settings, upscale=bool(settings.upscale))
         with save_errors(WORDS):
-            kept = plain(plain_settings(values), "settings")
-            return cls(settings=kept, encoder=encoder, examples=examples)
+            return cls(
+                settings=kept,
+                random_state=plain_seed(settings.random_state),
+                encoder=encoder,
+                examples=examples,
+            )
 
     def save(self, path: Path) -> None:
         """Write the words to a file, atomically."""
         save(path, WORDS, self)
 
-    @cached_property
-    def fit_settings(self) -> VisualWordSettings:
-        """The settings as arguments of an estimator."""
-        given = settings_from_file(self.settings, [f.name for f in fields(VisualWordSettings)])
-        grid = given["grid"]
-        several = bool(grid) and isinstance(grid[0], list)
-        grid = [tuple(each) for each in grid] if several else tuple(grid)
-        return VisualWordSettings(**{**given, "grid": grid})
+
+def plain_seed(random_state: Any) -> int | None:
+    """Return a seed as a file has it: None if it is the state of a generator, or None."""
+    return int(random_state) if isinstance(random_state, int | np.integer) else None
 
 
 def save_estimator(estimator: Any, path: str | Path) -> None:
@@ -227,23 +207,6 @@ def _check_network(network: Any) -> None:
             )
 
 
-def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of an estimator that its file has."""
-    kept = {name: value for name, value in params.items() if name not in RUN_OPTIONS}
-    seed = kept["random_state"]  # The state of a generator is not stored.
-    return {**kept, "random_state": seed if isinstance(seed, int | np.integer) else None}
-
-
-def settings_from_file(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of an estimator with these parameters from its file."""
-    if differing := given.keys() ^ set(names) - RUN_OPTIONS:
-        raise InvalidArgument(f"its settings lack or add {sorted(differing)}")
-    seed = given["random_state"]
-    if seed is not None and type(seed) is not int:
-        raise InvalidArgument("random_state must be an int or null")
-    return given
-
-
 def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
     """Return classes as an array; they must be different, and sorted.
 
@@ -264,7 +227,7 @@ def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
 
 def _check_encoder(settings: VisualWordSettings, encoder: ImageEncoder) -> None:
     """Raise `InvalidArgument` unless these settings could have made the encoder."""
-    expected, regions = settings.check()
+    settings.check()
     found = encoder.describer
     centres_KD = encoder.codebook.centres_KD
     if isinstance(found, NetworkDescriber):
@@ -273,11 +236,12 @@ def _check_encoder(settings: VisualWordSettings, encoder: ImageEncoder) -> None:
         if projection is not None:
             check_shape("centres", (width,), projection.components_DP.shape[1:])
     else:
-        same, width = settings.features == "sift" and _is_same_sift(found, expected), SIZE
+        same, width = settings.features == "sift" and _is_same_sift(found, settings.sift()), SIZE
     same &= encoder.mirror == settings.mirror
-    if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
+    divided = encoder.regions, encoder.n_nearest
+    if not same or divided != (settings.regions(), settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")
-    check_shape("centres", centres_KD.shape, (settings.n_words, width))
+    check_shape("centres", centres_KD.shape, (min(len(centres_KD), settings.n_words), width))
 
 
 def _is_same_sift(found: Describer, expected: SIFTDescriber) -> bool:

@@ -1,24 +1,29 @@
-"""Settings of the estimators: their fields are the arguments of the constructors.
+"""Settings of the topic models: their fields are the arguments of the constructors.
 
-This module imports neither torch nor scikit-learn, so that stored models can be checked without
-them.
+This module imports neither torch nor numpy, so that stored models can be checked, and options of
+the command line be made, without them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-from supdocnade.checks import check_settings, same_setting, setting
-from supdocnade.corpus.documents import Documents
+from supdocnade.checks import check_choice, check_settings, copy_settings, same_setting, setting
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood import Activation
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.runs import DEVICES, EpochCallback, ProgressCallback, RunOptions, no_progress
 from supdocnade.training.config import TrainerConfig
 
+if TYPE_CHECKING:
+    from supdocnade.corpus.documents import Documents
+
 MAX_THREADS = 1024
+
+ANNOTATION_WEIGHTS = {"words": 30.0, "sigmoid": 1.0}
+"""`annotation_weight` of models of photographs, by `annotation_output`."""
 
 _model = partial(same_setting, DocNADEConfig, group="model")
 _training = partial(same_setting, TrainerConfig, group="training")
@@ -27,7 +32,7 @@ _stopping = partial(same_setting, TrainerConfig, group="stopping")
 
 @dataclass(eq=False, repr=False)
 class DocNADESettings:
-    """Settings of `DocNADE`; nothing is checked before `check`."""
+    """Settings of `DocNADE`, also in a file; nothing is checked before `check`."""
 
     n_topics: int = _model("n_topics")
     _: KW_ONLY
@@ -73,11 +78,32 @@ class DocNADESettings:
     )
     verbose: int = setting(0, "Above 0: print a line per epoch.", group="run")
 
+    @classmethod
+    def for_photographs(cls, features: str = "sift", **settings: Any) -> Self:
+        """Return settings, or a model that is not fitted, as `SceneModel` has them.
+
+        Parameters
+        ----------
+        features : of the visual words: "sift", or the name of a network.
+        settings : of the constructor, in place of those of the recipe.
+        """
+        sift = features == "sift"
+        recipe = {
+            "n_topics": 200 if sift else 512,
+            "annotation_output": "words" if sift else "sigmoid",
+            "batch_size": None,
+            "max_epochs": 40,
+            **settings,
+        }
+        weight = ANNOTATION_WEIGHTS.get(recipe["annotation_output"], 1.0)
+        return cls(**{"annotation_weight": weight, **recipe})
+
     def check(self) -> None:
         """Raise `InvalidArgument` if a setting of a fit is invalid."""
         check_settings(self)
         check_n_jobs(self.n_jobs)
         self.trainer_config(seed=0)
+        DocNADEConfig(**_shared_values(self, DocNADEConfig), n_visual_words=1)
 
     def trainer_config(self, seed: int, **changes: Any) -> TrainerConfig:
         """Return the settings of a training run, some of them changed."""
@@ -85,9 +111,17 @@ class DocNADESettings:
         values["early_stopping"] = bool(self.early_stopping)
         return TrainerConfig(**values | changes, seed=seed)
 
-    def network_config(self, documents: Documents) -> DocNADEConfig:
+    def network_config(self, documents: "Documents") -> DocNADEConfig:
         """Return the architecture of a network of documents."""
         return DocNADEConfig(**_shared_values(self, DocNADEConfig), **documents.sizes)
+
+    def class_weights(self, classes: Sequence[Any]) -> list[float] | str | None:
+        """Return the factors of the class terms of documents, as `train_network` takes them."""
+        return None
+
+    def without_classes(self) -> "DocNADESettings":
+        """Return the settings of a model of documents that have no classes."""
+        return copy_settings(DocNADESettings, self)
 
     def run_options(
         self, on_epoch: EpochCallback | None = None, progress: ProgressCallback | None = None
@@ -140,10 +174,36 @@ class SupDocNADESettings(DocNADESettings):
         group="training",
     )
 
-    def network_config(self, documents: Documents) -> SupDocNADEConfig:
+    def network_config(self, documents: "Documents") -> SupDocNADEConfig:
         """Return the architecture of a network of documents."""
         values = _shared_values(self, SupDocNADEConfig)
         output = "softmax" if documents.label_BC is None else "sigmoid"
         return SupDocNADEConfig(
             **values, **documents.sizes, n_classes=documents.n_classes, class_output=output
         )
+
+    def check(self) -> None:
+        """Raise `InvalidArgument` if a setting of a fit is invalid."""
+        super().check()
+        values = _shared_values(self, SupDocNADEConfig)
+        SupDocNADEConfig(**values, n_visual_words=1, n_classes=1)
+        if not isinstance(self.class_weight, Mapping):
+            self.class_weights([])
+
+    def class_weights(self, classes: Sequence[Any]) -> list[float] | str | None:
+        """Return the factors of the class terms of documents, as `train_network` takes them."""
+        if not isinstance(self.class_weight, Mapping):
+            if self.class_weight is not None:
+                check_choice("class_weight", self.class_weight, ("balanced",))
+            return self.class_weight
+        if unknown := [each for each in self.class_weight if each not in classes]:
+            raise InvalidArgument(
+                f"class_weight must name classes among {[*classes]}, got {unknown[0]!r}."
+            )
+        return [self.class_weight.get(each, 1.0) for each in classes]
+
+
+def settings_of(model: DocNADESettings, **changes: Any) -> DocNADESettings:
+    """Return the settings of a topic model, some of them changed, as a file has them."""
+    kind = SupDocNADESettings if isinstance(model, SupDocNADESettings) else DocNADESettings
+    return copy_settings(kind, model, early_stopping=bool(model.early_stopping), **changes)

@@ -1,6 +1,6 @@
 """SupDocNADE as a scikit-learn classifier and transformer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from supdocnade.checks import check_choice, check_count, document_settings
+from supdocnade.checks import check_count, document_settings
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
@@ -252,20 +252,6 @@ n_global_features_
     def _read_targets(self, y: Any) -> tuple[NDArray[np.integer], int]:
         labels, self.classes_ = read_targets(require_labels(self, y))
         return labels, len(self.classes_)
-
-    def _read_class_weight(self) -> NDArray[np.float64] | str | None:
-        if not isinstance(self.class_weight, Mapping):
-            if self.class_weight is not None:
-                check_choice("class_weight", self.class_weight, ("balanced",))
-            return self.class_weight
-        given = dict(self.class_weight)
-        weight_C = np.array([given.pop(name, 1.0) for name in self.classes_.tolist()])
-        if given:
-            raise InvalidArgument(
-                f"class_weight must name classes among {self.classes_.tolist()}, "
-                f"got {next(iter(given))!r}."
-            )
-        return weight_C
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -120,7 +120,7 @@ class TopicModel(TopicInference, DocNADESettings):
             self.network_config(documents),
             self.trainer_config(seed),
             self.run_options(on_epoch, progress),
-            class_weight=fitted._read_class_weight(),
+            class_weight=self.class_weights(fitted.classes_.tolist() if n_classes else []),
         )
         fitted._set_network(network, names, seed)
         fitted._trainer = None
@@ -166,7 +166,9 @@ class TopicModel(TopicInference, DocNADESettings):
                 trainer = make_trainer(fitted.network_, config)
                 trainer.history = fitted.history_
             trainer.config = config
-            trainer.set_class_weight(fitted._read_class_weight())
+            weights = self.class_weights([] if classes is None else classes.tolist())
+            assert not isinstance(weights, str), "`partial_fit` of SupDocNADE refuses it"
+            trainer.set_class_weight(weights)
             before, self._trainer = copy_parameters(fitted.network_), None
             try:
                 trainer.run_epoch(documents)
@@ -182,9 +184,6 @@ class TopicModel(TopicInference, DocNADESettings):
     def _read_targets(self, y: Any) -> tuple[NDArray[np.integer] | None, int]:
         """Return labels as `Documents.from_counts` takes them, and the number of classes."""
         return None, 0
-
-    def _read_class_weight(self) -> NDArray[np.float64] | str | None:
-        return None
 
     def _choose_seed(self) -> int:
         """Return the seed of a fit: the seed of the checkpoint if it resumes one without a seed."""

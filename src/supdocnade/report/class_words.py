@@ -68,9 +68,9 @@ def _topics(fitted: "FittedScene") -> Floats:
 
 
 def class_topics(fitted: "FittedScene") -> list[list[int]]:
-    """Return the topics that support every class of a model most; none without classes."""
-    if not fitted.classes:
-        return []
+    """Return the topics that support every class of a model most; none without U."""
+    if not fitted.network.n_classes:
+        return [[]] * len(fitted.classes)
     weight_CR = fitted.rotation.rotate_weights(fitted.network["label_weight"])
     topics: list[list[int]] = top_ranked(weight_CR, N_TOPICS).tolist()
     return topics

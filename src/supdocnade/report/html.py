@@ -81,22 +81,18 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str = TITLE,
-    random_state: int | None = None,
 ) -> None:
     """Write one HTML file about a model.
 
     Parameters
     ----------
     path : of the file; it is replaced as a whole or not at all.
-    random_state : of its `SceneModel`, listed with the settings.
     """
-    page = render_report(fitted, title=title, random_state=random_state)
+    page = render_report(fitted, title=title)
     write_atomically(Path(path), page.encode("utf-8", "replace"))
 
 
-def render_report(
-    fitted: FittedScene, *, title: str = TITLE, random_state: int | None = None
-) -> str:
+def render_report(fitted: FittedScene, *, title: str = TITLE) -> str:
     """Return the page about a model.
 
     The arguments are those of `write_report`.
@@ -121,10 +117,10 @@ def render_report(
             cover=_cover(fitted),
             n_regions=fitted.encoder.regions.n_regions,
             n_words=fitted.encoder.n_words,
-            settings=_settings(fitted, random_state),
+            settings=_settings(fitted),
             choices=_choices(fitted),
             marked_unknown=MARKED_UNKNOWN[
-                "sift" if fitted.settings.features == "sift" else "network"
+                "sift" if fitted.words.settings.features == "sift" else "network"
             ],
             **_held_out(fitted),
         )
@@ -250,9 +246,8 @@ def _words(fitted: FittedScene, words: Sequence[int]) -> list[tuple[int, str]]:
     return [(word, mosaic_uri(fitted.example_patches(word))) for word in words]
 
 
-def _settings(fitted: FittedScene, random_state: int | None) -> list[tuple[str, str]]:
-    values = {**fitted.settings.used(), "random_state": random_state}
-    return [(name, _value(value)) for name, value in values.items()]
+def _settings(fitted: FittedScene) -> list[tuple[str, str]]:
+    return [(name, _value(value)) for name, value in fitted.used_settings().items()]
 
 
 def _choices(fitted: FittedScene) -> list[tuple[str, str]]:

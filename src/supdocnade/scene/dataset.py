@@ -277,15 +277,20 @@ class TrainingSet:
         )
 
     def documents(
-        self, vocabulary: AnnotationVocabulary, *, annotations_are_words: bool
+        self,
+        vocabulary: AnnotationVocabulary,
+        classes: Sequence[str],
+        *,
+        annotations_are_words: bool,
     ) -> Documents:
         """Return the photographs as documents, with their classes and tags.
 
         Parameters
         ----------
+        classes : of the documents; an empty list leaves them without labels.
         annotations_are_words : as for `Documents.from_counts`.
         """
-        has_tags, classes = len(vocabulary) > 0, self.photographs.classes
+        has_tags = len(vocabulary) > 0
         return Documents.from_counts(
             self.counts,
             annotations=vocabulary.encode(self.photographs.tags) if has_tags else None,

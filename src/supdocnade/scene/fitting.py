@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supdocnade.checks import copy_settings
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
+from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.reading import SkippedImage, check_images
-from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.runs import EpochCallback, RunOptions
 from supdocnade.scene.calibration import Choices, HeldOut
@@ -41,10 +42,10 @@ from supdocnade.scene.inspection import (
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.references import round_topics
 from supdocnade.scene.selection import choose_on_held_out, default_choices
-from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
+from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import fit_votes, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
-from supdocnade.training.config import History, TrainerConfig
+from supdocnade.training.config import History
 from supdocnade.training.trainer import train_network
 from supdocnade.visual_words.encoder import encode_all
 from supdocnade.visual_words.learn import learn_words
@@ -56,24 +57,20 @@ LEARNING = "learning"
 
 def fit_scene(
     photographs: Photographs,
+    word_settings: VisualWordSettings,
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
-    *,
-    min_words: int | None = None,
 ) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
-    """Fit a scene model; return it with the photographs that could not be read.
-
-    Parameters
-    ----------
-    min_words : as for `BagOfVisualWords.fit`.
-    """
+    """Fit a scene model; return it with the photographs that could not be read."""
     _check_any(photographs)
-    word_settings = make_word_settings(settings, seed)
+    word_settings = copy_settings(VisualWordSettings, word_settings, random_state=seed)
     picture_B = _inspect(word_settings, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B)
     learned = photographs.take(np.flatnonzero(~held_B))
-    fitted_words = learn_words(learned.sources, word_settings, seed, options, min_words=min_words)
+    fitted_words = learn_words(
+        learned.sources, word_settings, seed, options, min_words=word_settings.n_nearest
+    )
     words = VisualWords.of(word_settings, fitted_words.encoder, fitted_words.examples)
     training_set, skipped = _encode(words, photographs, ~held_B, options)
     fitted = _fit(words, training_set, ~training_set.in_words_B, settings, seed, options)
@@ -116,7 +113,7 @@ def extend_scene(
     """
     _check_any(photographs)
     words = previous.words
-    picture_B = _inspect(words.fit_settings, photographs, options)
+    picture_B = _inspect(words.settings, photographs, options)
     in_words_B = np.zeros(len(photographs), np.bool_)
     new, skipped = _encode(words, photographs, in_words_B, options)
     before, keys = previous.training_set, new.photographs.content_keys()
@@ -159,17 +156,11 @@ def _inspect(
     settings: VisualWordSettings, photographs: Photographs, options: RunOptions
 ) -> NDArray[np.int64]:
     """Read all photographs; return numbers equal for near-duplicates, (photographs,)."""
-    describer = settings.check()[0] if settings.features == "sift" else None
+    describer = settings.sift() if settings.features == "sift" else None
     picture_B, _ = inspect_photographs(photographs, describer, options)
     if note := describe_class_conflicts(find_class_conflicts(photographs, picture_B)):
         warnings.warn(note, stacklevel=2)
     return picture_B
-
-
-def make_word_settings(settings: SceneSettings, seed: int) -> VisualWordSettings:
-    """Return the settings of the visual words of a scene model."""
-    words = {name: getattr(settings, name) for name in WORD_SETTINGS}
-    return VisualWordSettings(**words, upscale=False, random_state=seed)
 
 
 def _encode(
@@ -330,30 +321,25 @@ def fit_topics(
     options: RunOptions,
     stage: str,
 ) -> tuple[NetworkArrays, History]:
-    """Return a SupDocNADE network, or a DocNADE network if there are no labels, and its history."""
-    output = str(settings.annotation_output)
-    documents = data.documents(vocabulary, annotations_are_words=output == "words")
-    architecture: dict[str, Any] = {
-        **documents.sizes,
-        "n_topics": settings.n_topics,
-        "activation": settings.activation,
-        "annotation_output": output,
-    }
-    training: dict[str, Any] = {
-        "annotation_weight": settings.annotation_weight,
-        "learning_rate": settings.learning_rate,
-        "batch_size": settings.batch_size,
-        "max_epochs": settings.max_epochs,
-        "seed": seed,
-    }
-    config = DocNADEConfig(**architecture)
-    if documents.n_classes:
-        config = SupDocNADEConfig(**architecture, n_classes=documents.n_classes)
-        training["generative_weight"] = settings.generative_weight
+    """Return the network of topics of photographs, and its history."""
+    topics = settings.topics
+    if isinstance(topics, SupDocNADESettings) and not data.photographs.classes:
+        topics = topics.without_classes()
+    classes = data.photographs.classes if isinstance(topics, SupDocNADESettings) else []
+    documents = data.documents(
+        vocabulary, classes, annotations_are_words=topics.annotation_output == "words"
+    )
     run = replace(
         options,
         checkpoint=_checkpoint_folder(options, stage),
         on_epoch=_name_stage(options.on_epoch, stage),
     )
-    network, history = train_network(documents, config, TrainerConfig(**training), run, stage=stage)
+    network, history = train_network(
+        documents,
+        topics.network_config(documents),
+        topics.trainer_config(seed),
+        run,
+        class_weight=topics.class_weights(classes),
+        stage=stage,
+    )
     return network.arrays(), history

@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -13,12 +13,23 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.checks import check_count, document_settings, setting
+from supdocnade.checks import (
+    check_count,
+    check_settings,
+    copy_settings,
+    document_settings,
+    plain_settings,
+    same_setting,
+    setting,
+)
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, words_of
 from supdocnade.estimators.inputs import read_seed
-from supdocnade.estimators.persistence import VisualWords
+from supdocnade.estimators.persistence import plain_seed
+from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, settings_of
+from supdocnade.estimators.supdocnade import SupDocNADE
+from supdocnade.estimators.topic_model import DocNADE, TopicModel
 from supdocnade.folders.photo_sources import expand_folders
 from supdocnade.folders.tags import Tags
 from supdocnade.images.reading import SkippedImage, check_images
@@ -36,7 +47,7 @@ from supdocnade.scene.fitting import extend_scene, fit_scene, fit_scene_corpus
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.references import Compared
-from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
+from supdocnade.scene.settings import SceneSettings, place_settings
 from supdocnade.scene.sharing import (
     describe_contents,
     download,
@@ -45,12 +56,14 @@ from supdocnade.scene.sharing import (
     upload,
     write_shared_model,
 )
+from supdocnade.schema import plain
 from supdocnade.visual_words.encoder import encode_all
+from supdocnade.visual_words.settings import VisualWordSettings
 
 
 @document_settings
-@dataclass(kw_only=True, eq=False, repr=False)
-class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class SceneModel(BaseEstimator):  # type: ignore[misc]
     """Learns classes and tags of photographs.
 
     Attributes
@@ -61,26 +74,56 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Photographs that could not be read.
     """
 
-    n_jobs: int | None = setting(None, "Workers. The result does not depend on it.")
+    features: str | None = setting(
+        None,
+        'Description of patches: "sift" (the default), or the name of a network; `supdocnade '
+        "features` lists and imports networks. The features of whole photographs by a network "
+        "enter the topic model, too.",
+        group="model",
+    )
+    _: KW_ONLY
+    words: BagOfVisualWords | None = setting(
+        None,
+        "How visual words are learned; by default `BagOfVisualWords.for_photographs(features)`. "
+        "There are fewer words than it says if the photographs have few different patches.",
+        group="model",
+    )
+    topics: TopicModel | None = setting(
+        None,
+        "How topics are learned; by default `SupDocNADE.for_photographs(features)`. `DocNADE` "
+        "learns them without the classes.",
+        kind="SupDocNADE or DocNADE",
+        group="model",
+    )
+    n_topics: int | None = setting(
+        None, "Number of topics, in place of the number of `topics`.", least=1, group="model"
+    )
+    damping: float | None = same_setting(SceneSettings, "damping", group="model")
+    min_tag_count: int = same_setting(SceneSettings, "min_tag_count", group="model")
+    held_out: float = same_setting(SceneSettings, "held_out", group="model")
+    random_state: Any = setting(
+        None, "An integer makes every result reproducible.", kind="int or RandomState", group="run"
+    )
+    n_jobs: int | None = setting(None, "Workers. The result does not depend on it.", group="run")
     device: str = setting(
         "auto",
         'Where a network runs and topics are learned: "auto" takes a GPU if there is one and '
-        "enough to do. A GPU may change the last bits of a result.",
+        "enough to do. A GPU may change the last bits of a result. This and the other parameters "
+        "of the run stand in place of those of `words` and `topics`.",
         choices=DEVICES,
-    )
-    random_state: Any = setting(
-        None, "An integer makes every result reproducible.", kind="int or RandomState"
+        group="run",
     )
     on_error: str = setting(
         "raise",
         "What to do about photographs that cannot be read; those skipped are in `skipped_`.",
         choices=("raise", "skip"),
+        group="run",
     )
     cache: str | Path | None = setting(
-        None, "Stores the words of photographs by content.", kind="path of a folder"
+        None, "Stores the words of photographs by content.", kind="path of a folder", group="run"
     )
     checkpoint: str | Path | None = setting(
-        None, "`fit` resumes from it after an interruption.", kind="path of a folder"
+        None, "`fit` resumes from it after an interruption.", kind="path of a folder", group="run"
     )
 
     def fit(
@@ -114,14 +157,13 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
             if words is not None:
                 check_is_fitted(words, "encoder_")
             of_corpus = load_corpus_words(images) if words is None else words_of(words)
-            settings = self._with_words(of_corpus).check()
-            seed = read_seed(self.random_state)
+            settings = self._check(str(of_corpus.settings.features))
             self.fitted_ = fit_scene_corpus(
-                images, labels, tags, of_corpus, settings, seed, options
+                images, labels, tags, of_corpus, settings, read_seed(self.random_state), options
             )
             self.skipped_: tuple[SkippedImage, ...] = ()
             return self
-        settings = self.check()
+        word_settings, settings = self.check()
         if words is not None:
             raise InvalidArgument(
                 "words must be the fitted visual words of a corpus, and None without a corpus, "
@@ -129,11 +171,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
             )
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = fit_scene(
-            photographs,
-            settings,
-            read_seed(self.random_state),
-            options,
-            min_words=settings.n_nearest if self.n_words is None else None,
+            photographs, word_settings, settings, read_seed(self.random_state), options
         )
         return self
 
@@ -167,12 +205,13 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
                 "this model was stripped of the tags of its training photographs; add photographs "
                 "to the model that it was made from."
             )
-        settings, options = self.check(), self._options(progress, on_epoch)
-        for name in WORD_SETTINGS:
-            if getattr(settings, name) != getattr(previous.settings, name):
+        (words, settings), options = self.check(), self._options(progress, on_epoch)
+        before = plain_settings(previous.words.settings)
+        for name, value in plain_settings(words).items():
+            if plain(value, name) != plain(before[name], name):
                 raise InvalidArgument(
-                    f"{name} must be as before, {getattr(previous.settings, name)!r}: "
-                    f"the visual words stay; got {getattr(settings, name)!r}."
+                    f"{name} must be as before, {before[name]!r}: the visual words stay; "
+                    f"got {value!r}."
                 )
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = extend_scene(
@@ -273,7 +312,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         folder : a new one, or one that holds a model.
         """
-        save_scene(self._fitted(), {"random_state": self._plain_seed()}, Path(folder))
+        save_scene(self._fitted(), Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -283,8 +322,14 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         folder : of the model.
         """
-        fitted, params = load_scene(Path(folder))
-        model = cls(**params)
+        fitted = load_scene(Path(folder))
+        settings = fitted.settings
+        known = SupDocNADE if isinstance(settings.topics, SupDocNADESettings) else DocNADE
+        model = cls(
+            words=BagOfVisualWords(**vars(fitted.words.settings)),
+            topics=known(**vars(settings.topics)),
+            **{name: value for name, value in vars(settings).items() if name != "topics"},
+        )
         model.fitted_, model.skipped_ = fitted, ()
         return model
 
@@ -317,8 +362,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         fitted = strip_scene(self._fitted()) if strip else self._fitted()
         warnings.warn(" ".join(describe_contents(fitted)), stacklevel=2)
         with TemporaryDirectory() as temporary:
-            folder, seed = Path(temporary) / "model", {"random_state": self._plain_seed()}
-            write_shared_model(fitted, seed, folder, repo_id, licence)
+            folder = Path(temporary) / "model"
+            write_shared_model(fitted, folder, repo_id, licence)
             return upload(folder, repo_id, commit_message, private, token)
 
     @classmethod
@@ -335,21 +380,48 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         name = os.fspath(pretrained_model_name_or_path)
         return cls.load(name if os.path.isdir(name) else download(name, **options))
 
+    def check(self) -> tuple[VisualWordSettings, SceneSettings]:
+        """Return the settings of words, and all others, or raise `InvalidArgument`."""
+        words, features = self.words, self.features
+        if words is None:
+            words = BagOfVisualWords.for_photographs("sift" if features is None else features)
+        elif not isinstance(words, BagOfVisualWords):
+            raise InvalidArgument(f"words must be a BagOfVisualWords, got {words!r}.")
+        elif features is not None and features != words.features:
+            raise InvalidArgument(
+                f"features must be those of words, {words.features!r}, got {features!r}."
+            )
+        if callable(words.features):
+            raise InvalidArgument(
+                "features must be 'sift' or the name of a network, which supdocnade features "
+                f"--import FILE imports, got {words.features!r}."
+            )
+        words.check()
+        return copy_settings(VisualWordSettings, words), self._check(words.features)
+
+    def _check(self, features: str) -> SceneSettings:
+        """Return the settings beside those of words with these features."""
+        topics: DocNADESettings | None = self.topics
+        if topics is None:
+            topics = SupDocNADESettings.for_photographs(features)
+        elif not isinstance(topics, TopicModel):
+            raise InvalidArgument(f"topics must be a SupDocNADE or DocNADE, got {topics!r}.")
+        check_settings(self)
+        changes = {} if self.n_topics is None else {"n_topics": self.n_topics}
+        settings = copy_settings(
+            SceneSettings,
+            self,
+            topics=settings_of(topics, **changes),
+            random_state=plain_seed(self.random_state),
+        )
+        settings.check()
+        return settings
+
     def _compare(self, images: Any) -> Compared:
         """Return photographs beside those of the training set."""
         fitted = self._fitted()
         encoded = encode_all(fitted.encoder, check_images(expand_folders(images)), self._options())
         return fitted.compare_counts(encoded.counts, encoded.global_features)
-
-    def _with_words(self, words: VisualWords) -> SceneSettings:
-        """Return the settings with the settings of these visual words."""
-        of_words = {name: getattr(words.fit_settings, name) for name in WORD_SETTINGS}
-        return replace(self, **of_words | {"n_words": words.encoder.n_words})
-
-    def _plain_seed(self) -> int | None:
-        """Return the seed if it is a number, which a file can hold."""
-        seed = self.random_state
-        return int(seed) if isinstance(seed, int | np.integer) else None
 
     def _options(
         self, progress: ProgressCallback | None = None, on_epoch: EpochCallback | None = None
@@ -374,3 +446,18 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         if not fitted.classes:
             raise InvalidArgument("this model was fitted without labels, it knows no classes.")
         return fitted
+
+
+def scene_model(features: str = "sift", **settings: Any) -> SceneModel:
+    """Return a model, not fitted, with settings of words and topics given by their names alone.
+
+    Parameters
+    ----------
+    settings : in place of those of the recipe, as `supdocnade train --set` gives them.
+    """
+    placed = place_settings(settings)
+    return SceneModel(
+        words=BagOfVisualWords.for_photographs(features, **placed["words"]),
+        topics=SupDocNADE.for_photographs(features, **placed["topics"]),
+        **placed["scene"],
+    )

@@ -3,7 +3,7 @@
 ================== =============================================================================
 file               content
 ================== =============================================================================
-scene.safetensors  the model: a `StoredScene`, which `schema` writes and reads
+scene.safetensors  the model: a `FittedScene`, which `schema` writes and reads
 model.json         settings, classes, tags, choices, metrics and versions once more, for people and
                    other programs; it is never read
 report.html        if one was written
@@ -17,7 +17,7 @@ and the digest is compared before anything is built.
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,7 @@ from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.scene.class_heads import RBFSVM
 from supdocnade.scene.prediction import FittedScene
-from supdocnade.scene.settings import SceneSettings
-from supdocnade.schema import load, save, stored
+from supdocnade.schema import damage_errors, load, save, save_errors
 from supdocnade.storage import remove_leftovers, temporary_target, write_atomically
 from supdocnade.unfinished import PartialFolder
 
@@ -34,37 +33,31 @@ KIND = "SceneModel"
 SCENE, DESCRIPTION, REPORT = "scene.safetensors", "model.json", "report.html"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StoredScene:
-    """A scene model in a file; its parts must belong together."""
-
-    random_state: int | None = stored(least=0)
-    scene: FittedScene
-
-    def __post_init__(self) -> None:
-        scene, encoder, config = self.scene, self.scene.encoder, self.scene.network.config
-        n_classes, n_tags = len(scene.classes), len(scene.tag_names)
-        n_photographs = len(scene.training_set.photographs)
-        for what, found, expected in (
-            ("settings", config.annotation_output, scene.settings.check().annotation_output),
-            ("classes", scene.classes, tuple(sorted({*scene.classes}))),
-            ("number of classes", n_classes, scene.network.n_classes),
-            ("number of tags", n_tags, config.n_annotation_words),
-            ("words", config.n_visual_words, encoder.n_features),
-            ("features", config.n_global_features, encoder.n_image_features),
-            ("rotation", scene.rotation.axes_HR.shape[:1], (config.n_topics,)),
-            ("tag frequencies", scene.tag_frequency_A.shape, (n_tags,)),
-            ("classifier", scene.class_head is None, n_classes < 2),
-            ("calibration of tags", scene.choices.tags is None, not scene.tag_names),
-            ("digests", len(scene.training_set.photographs.keys or ()), n_photographs),
-        ):
-            if found != expected:
-                raise InvalidArgument(f"its {what} must be {expected}, got {found}")
-        _check_training_set(scene)
-        _check_heads(scene)
-        _check_data(scene)
-        if not {*scene.thumbnails.topics} <= {*range(len(scene.rotation.inverse_RH))}:
-            raise InvalidArgument("its thumbnails must show topics that it has")
+def check_scene(scene: FittedScene) -> None:
+    """Raise `InvalidArgument` unless the parts of a model belong together."""
+    encoder, config = scene.encoder, scene.network.config
+    n_classes, n_tags = len(scene.classes), len(scene.tag_names)
+    n_photographs = len(scene.training_set.photographs)
+    for what, found, expected in (
+        ("classes", scene.classes, tuple(sorted({*scene.classes}))),
+        ("number of classes", n_classes, scene.network.n_classes or n_classes),
+        ("number of tags", n_tags, config.n_annotation_words),
+        ("words", config.n_visual_words, encoder.n_features),
+        ("features", config.n_global_features, encoder.n_image_features),
+        ("rotation", scene.rotation.axes_HR.shape[:1], (config.n_topics,)),
+        ("tag frequencies", scene.tag_frequency_A.shape, (n_tags,)),
+        ("classifier", scene.class_head is None, n_classes < 2),
+        ("calibration of tags", scene.choices.tags is None, not scene.tag_names),
+        ("digests", len(scene.training_set.photographs.keys or ()), n_photographs),
+    ):
+        if found != expected:
+            raise InvalidArgument(f"its {what} must be {expected}, got {found}")
+    scene.settings.check()
+    _check_training_set(scene)
+    _check_heads(scene)
+    _check_data(scene)
+    if not {*scene.thumbnails.topics} <= {*range(len(scene.rotation.inverse_RH))}:
+        raise InvalidArgument("its thumbnails must show topics that it has")
 
 
 def _check_training_set(scene: FittedScene) -> None:
@@ -102,17 +95,14 @@ def _check_data(scene: FittedScene) -> None:
         check_count("data", number)
 
 
-def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
-    """Write a model to a folder, which must be new or hold a model.
-
-    Parameters
-    ----------
-    params : of its `SceneModel`, beyond the settings: `random_state`.
-    """
+def save_scene(fitted: FittedScene, folder: Path) -> None:
+    """Write a model to a folder, which must be new or hold a model."""
     check_target(folder)
     is_new = not folder.exists()
     try:
-        save(folder / SCENE, KIND, StoredScene(**params, scene=fitted))
+        with save_errors(KIND):
+            check_scene(fitted)
+        save(folder / SCENE, KIND, fitted)
     except BaseException:
         with suppress(OSError):
             if is_new:
@@ -120,7 +110,7 @@ def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> Non
         raise
     remove_leftovers(folder)
     # ASCII only: file names may be no valid Unicode.
-    text = json.dumps(describe_scene(fitted, params), allow_nan=False, indent=1) + "\n"
+    text = json.dumps(describe_scene(fitted), allow_nan=False, indent=1) + "\n"
     write_atomically(folder / DESCRIPTION, text.encode())
     # A report of the replaced model does not describe this one.
     report = folder / REPORT
@@ -130,14 +120,13 @@ def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> Non
         raise UnwritableFile(f"{report} cannot be removed: {error.strerror}.") from error
 
 
-def describe_scene(fitted: FittedScene, params: dict[str, Any]) -> dict[str, Any]:
+def describe_scene(fitted: FittedScene) -> dict[str, Any]:
     """Return the content of `model.json`."""
     held_out = fitted.held_out
     return {
         "kind": KIND,
         "versions": fitted.versions,
-        "settings": asdict(fitted.settings),
-        "params": params,
+        "settings": fitted.used_settings(),
         "classes": list(fitted.classes),
         "tags": list(fitted.tag_names),
         "choices": asdict(fitted.choices),
@@ -167,21 +156,20 @@ def check_target(folder: Path, *, force: bool = True) -> None:
             "choose a new folder."
         )
     if found:
-        load(target / SCENE, KIND, StoredScene)
+        load_scene(target)
         if not force:
             raise StorageError(f"{folder} holds a model; --force replaces it.")
 
 
-def load_scene(folder: Path) -> tuple[FittedScene, dict[str, Any]]:
-    """Read a model; return it with the parameters of its `SceneModel`."""
+def load_scene(folder: Path) -> FittedScene:
+    """Read a model."""
     path = folder / SCENE
     if not path.exists():
         raise StorageError(_describe_missing(folder))
-    stored_scene = load(path, KIND, StoredScene)
-    scene = stored_scene.scene
-    fitted = replace(scene, settings=scene.settings.check())
-    public = {each: getattr(fitted.settings, each) for each in SceneSettings.names()}
-    return fitted, {**public, "random_state": stored_scene.random_state}
+    fitted = load(path, KIND, FittedScene)
+    with damage_errors(str(path)):
+        check_scene(fitted)
+    return fitted
 
 
 def _describe_missing(folder: Path) -> str:

@@ -181,6 +181,10 @@ class FittedScene:
             return np.zeros(len(topics_BH), np.bool_)
         return self.novelty.scores(topics_BH) > limit
 
+    def used_settings(self) -> dict[str, Any]:
+        """Return the settings by name, without those that have no effect with its features."""
+        return {**self.words.settings.used(), **self.settings.named()}
+
     def damp(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return word counts as the topic model takes them."""
         scale = self.settings.damping

@@ -61,7 +61,7 @@ def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
     if len(vocabulary):
         nothing = np.empty((0, len(vocabulary)))
         frequency_A = tag_frequency(data.photographs, vocabulary)
-        offset = TAG_HEADS[str(settings.annotation_output)].expected_offset(frequency_A)
+        offset = TAG_HEADS[settings.topics.annotation_output].expected_offset(frequency_A)
         calibration = fit_tags(nothing, frequency_A, nothing > 0, offset)
     return Choices(tags=calibration)
 

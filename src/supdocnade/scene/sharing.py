@@ -88,10 +88,10 @@ def model_card(fitted: FittedScene, name: str, *, licence: str | None = None) ->
 
 
 def write_shared_model(
-    fitted: FittedScene, params: dict[str, Any], folder: Path, name: str, licence: str | None = None
+    fitted: FittedScene, folder: Path, name: str, licence: str | None = None
 ) -> None:
     """Write a model and its card to a new folder, as the Hub takes them."""
-    save_scene(fitted, params, folder)
+    save_scene(fitted, folder)
     (folder / "README.md").write_text(model_card(fitted, name, licence=licence), encoding="utf-8")
 
 

@@ -82,17 +82,19 @@ def learn_words(
     settings : how to run, such as `n_jobs`, has no effect here: `options` says it.
     min_words : as for `BagOfVisualWords.fit`.
     """
-    sift, regions = settings.check()
-    describer: Describer = sift
-    if isinstance(settings.features, str) and settings.features != "sift":
+    settings.check()
+    describer: Describer
+    if settings.features == "sift":
+        describer = settings.sift()
+    elif isinstance(settings.features, str):
         describer = NetworkDescriber.find(settings.features)
-    elif callable(settings.features):
-        decoding = replace(sift.decoding, color=True)
+    else:
+        decoding = replace(settings.sift().decoding, color=True)
         describer = FunctionDescriber(function=settings.features, decoding=decoding)
     return fit_words(
         images,
         describer,
-        regions,
+        settings.regions(),
         options,
         n_words=settings.n_words,
         min_words=min_words,

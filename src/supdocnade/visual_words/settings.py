@@ -1,35 +1,38 @@
-"""Settings of visual words."""
+"""Settings of visual words.
 
-from collections.abc import Sequence
+This module imports numpy only to check them: the command line makes options from the fields.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from supdocnade.checks import check_count, check_flag, check_settings, setting
+from supdocnade.checks import check_count, check_flag, check_settings, plain_settings, setting
 from supdocnade.errors import InvalidArgument
-from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig
-from supdocnade.images.feature_network import is_network_name
 from supdocnade.runs import DEVICES
-from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
-from supdocnade.visual_words.encoder import Grid, Regions
+
+if TYPE_CHECKING:
+    from supdocnade.visual_words.describer import SIFTDescriber
+    from supdocnade.visual_words.encoder import Regions
+
+SIFT_SETTINGS = ("step", "patch_size", "max_side", "contrast_percentile", "upscale")
+"""Those that have no effect with a network."""
 
 
 @dataclass(eq=False, repr=False)
 class VisualWordSettings:
-    """Settings of `BagOfVisualWords`; nothing is checked before `check`."""
+    """Settings of `BagOfVisualWords`, also in a file; nothing is checked before `check`."""
 
     n_words: int = setting(240, "Number of visual words, 2 to 100,000.", least=2, group="model")
-    grid: Grid | Sequence[Grid] = setting(
+    grid: tuple[int, int] | tuple[tuple[int, int], ...] = setting(
         (2, 2),
         "Regions of the image; with a list (a pyramid) each patch is counted once per grid.",
         kind="(rows, columns), or a list of them",
         group="model",
     )
     step: int = setting(8, "Pixels from one patch to the next.", group="model")
-    patch_size: int | Sequence[int] = setting(
+    patch_size: int | tuple[int, ...] = setting(
         16,
         "Pixels along a side of a patch, a multiple of four.",
         kind="int, or a tuple of several",
@@ -48,7 +51,7 @@ class VisualWordSettings:
         None, "An integer makes every result reproducible.", kind="int or RandomState", group="run"
     )
     _: KW_ONLY
-    features: str | PatchFunction = setting(
+    features: str | Callable[[Any], Any] = setting(
         "sift",
         'Description of patches: "sift", the name of a network (`supdocnade features` lists and '
         "imports networks), or a function. With a network, `step`, `patch_size`, `max_side`, "
@@ -106,8 +109,32 @@ class VisualWordSettings:
         group="run",
     )
 
-    def check(self) -> tuple[SIFTDescriber, Regions]:
-        """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
+    @classmethod
+    def for_photographs(cls, features: str = "sift", **settings: Any) -> Self:
+        """Return settings, or a transformer that is not fitted, as `SceneModel` has them.
+
+        Parameters
+        ----------
+        features : "sift", or the name of a network.
+        settings : of the constructor, in place of those of the recipe.
+        """
+        sift = features == "sift"
+        recipe = {
+            "n_words": 500 if sift else 1000,
+            "n_nearest": 1 if sift else 4,
+            "grid": (2, 2) if sift else (1, 1),
+            "mirror": sift,
+            "patch_size": (16, 32),
+            "max_side": 300,
+            "contrast_percentile": 10.0,
+            "upscale": False,
+        }
+        return cls(features=features, **{**recipe, **settings})
+
+    def check(self) -> None:
+        """Raise `InvalidArgument` if a setting is invalid."""
+        from supdocnade.images.feature_network import is_network_name
+
         check_settings(self)
         is_name = isinstance(self.features, str) and is_network_name(self.features)
         if not is_name and not callable(self.features):
@@ -126,9 +153,30 @@ class VisualWordSettings:
             )
         if self.sample_size is not None:
             check_count("sample_size", self.sample_size, least=self.n_words)
-        patch_size = self.patch_size
-        if isinstance(patch_size, Sequence | np.ndarray):
-            patch_size = tuple(patch_size)
-        sift = DenseSIFTConfig(step=self.step, patch_size=patch_size)
+        if not is_name or self.features == "sift":
+            self.sift()
+        self.regions()
+
+    def sift(self) -> "SIFTDescriber":
+        """Return how SIFT describes images, before anything is learned."""
+        from supdocnade.images.decode import DecodeConfig
+        from supdocnade.images.dense_sift import DenseSIFTConfig
+        from supdocnade.visual_words.describer import SIFTDescriber
+
+        sizes = self.patch_size
+        sizes = tuple(sizes) if isinstance(sizes, Iterable) else sizes
         decoding = DecodeConfig(max_side=self.max_side, upscale=bool(self.upscale))
-        return SIFTDescriber(decoding=decoding, sift=sift), Regions.of(self.grid)
+        return SIFTDescriber(
+            decoding=decoding, sift=DenseSIFTConfig(step=self.step, patch_size=sizes)
+        )
+
+    def regions(self) -> "Regions":
+        """Return how images are divided."""
+        from supdocnade.visual_words.encoder import Regions
+
+        return Regions.of(self.grid)
+
+    def used(self) -> dict[str, Any]:
+        """Return the settings that have an effect on the words with these features."""
+        unused = () if self.features == "sift" else SIFT_SETTINGS
+        return {name: value for name, value in plain_settings(self).items() if name not in unused}

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.commands import supdocnade
@@ -7,11 +8,12 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 from supdocnade import SceneModel
 from supdocnade.cli.about_model import format_info, info_to_dict
 from supdocnade.scene.sharing import is_stripped
+from supdocnade.visual_words.settings import VisualWordSettings
 
 
 def test_info_lists_classes_tags_settings_and_figures():
     fitted = small_model().fitted_
-    found = info_to_dict("m", fitted, 0)
+    found = info_to_dict("m", fitted)
     assert found["classes"] == {"coast": 8, "forest": 8, "skyline": 8}
     assert list(found["tags"]) == list(fitted.tag_names)
     for tag, described in found["tags"].items():
@@ -19,12 +21,12 @@ def test_info_lists_classes_tags_settings_and_figures():
         assert fitted.tag_threshold <= described["written_from"] <= 1
     assert found["settings"]["n_topics"] == SETTINGS["n_topics"]
     assert found["held_out"]["n_images"] == fitted.held_out.n_images
-    lines = [line.split() for line in format_info(fitted, 0).splitlines()]
+    lines = [line.split() for line in format_info(fitted).splitlines()]
     assert ["coast", "8"] in lines
     assert ["features", "sift"] in lines
     assert found["choices"]["vote_weight"] == fitted.choices.vote_weight
     assert ["n_topics", "12"] in lines
-    assert "n_topics" not in format_info(fitted, 0, all_rows=False)
+    assert "n_topics" not in format_info(fitted, all_rows=False)
     error = f"{100 * fitted.held_out.figures['class_calibration_error']:.1f}"
     assert ["calibration", "error", "of", "classes", error, "%"] in lines
     assert any(line[-1:] == ["%"] for line in lines)
@@ -32,11 +34,16 @@ def test_info_lists_classes_tags_settings_and_figures():
 
 def test_settings_that_only_sift_uses_are_left_out_for_a_network():
     fitted = small_model().fitted_
-    network = replace(fitted, settings=replace(fitted.settings, features="resnet"))
-    assert {"step", "patch_size"} <= set(info_to_dict("m", fitted, 0)["settings"])
-    assert not {"step", "patch_size"} & set(info_to_dict("m", network, 0)["settings"])
-    assert "patch_size" in format_info(fitted, 0)
-    assert "patch_size" not in format_info(network, 0)
+    words = SimpleNamespace(
+        settings=VisualWordSettings.for_photographs("resnet"),
+        encoder=fitted.encoder,
+        examples=fitted.words.examples,
+    )
+    network = replace(fitted, words=words)
+    assert {"step", "patch_size"} <= set(info_to_dict("m", fitted)["settings"])
+    assert not {"step", "patch_size"} & set(info_to_dict("m", network)["settings"])
+    assert "patch_size" in format_info(fitted)
+    assert "patch_size" not in format_info(network)
 
 
 @pytest.fixture

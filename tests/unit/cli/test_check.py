@@ -8,11 +8,11 @@ from tests.networks import empty_library
 from tests.scene_model import SETTINGS, scenes, small_model
 from tests.textures import as_png, stripes, write_images
 
-from supdocnade import SceneModel
 from supdocnade.cli.check import check_folder, format_check
 from supdocnade.images.decode import write_image
 from supdocnade.runs import RunOptions
 from supdocnade.scene import suggestion
+from supdocnade.scene.model import scene_model
 
 
 @pytest.fixture
@@ -127,6 +127,6 @@ def test_photographs_that_a_model_doubts_are_named(tmp_path, monkeypatch):
     learned = write_images(tmp_path / "learned" / "coast", 6)
     for path, scene in zip(learned, scenes(), strict=False):
         write_image(path, scene.image)
-    SceneModel(**SETTINGS).fit(str(tmp_path / "learned")).save(tmp_path / "own")
+    scene_model(**SETTINGS).fit(str(tmp_path / "learned")).save(tmp_path / "own")
     done = supdocnade("check", tmp_path / "learned", "--model", tmp_path / "own")
     assert "photographs not compared with the model, which has learned from them" in done.out

@@ -21,10 +21,10 @@ def test_features_are_checked_before_anything_is_done(tmp_path, monkeypatch, com
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("max_epochs=0", "--set max_epochs must be a whole number of at least 1, got 0."),
+        ("max_epochs=-1", "--set max_epochs must be a whole number of at least 0, got -1."),
         ("learning_rate=fast", "--set learning_rate must be a finite number above 0, got 'fast'."),
         ("activation=gelu", "--set activation must be one of 'relu', 'tanh', 'sigmoid', got"),
-        ("mirror=1", "--set mirror must be True or False, got 1."),
+        ("mirror=1", "--set mirror must be true or false, got 1."),
     ],
 )
 def test_settings_are_checked_before_photographs_are_looked_for(tmp_path, given, message):
@@ -44,7 +44,7 @@ def test_a_setting_of_several_numbers_is_kept_when_a_run_is_resumed(tmp_path):
     odd = supdocnade(*again, "--set", "grid=1,3")
     assert "--set grid must be as in the run to resume, [3, 1], got [1, 3]" in odd.err
     assert supdocnade(*again, "--set", "grid=3,1").code == 0
-    assert load_scene(tmp_path / "m")[0].settings.grid == (3, 1)
+    assert load_scene(tmp_path / "m").words.settings.grid == (3, 1)
 
 
 def test_the_one_class_of_added_photographs_is_not_unusual():

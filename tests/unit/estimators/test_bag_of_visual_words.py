@@ -9,13 +9,16 @@ from sklearn.exceptions import NotFittedError
 from tests.networks import install_network
 from tests.textures import stripes, write_images
 
-from supdocnade import BagOfVisualWords, SceneModel, SkippedImagesWarning
+from supdocnade import BagOfVisualWords, SkippedImagesWarning
+from supdocnade.checks import copy_settings
 from supdocnade.errors import (
     InvalidArgument,
     UnreadableImage,
 )
 from supdocnade.estimators.bag_of_visual_words import words_of
 from supdocnade.images.reading import SkippedImage
+from supdocnade.scene.model import scene_model
+from supdocnade.visual_words.settings import VisualWordSettings
 
 IMAGES = [stripes(number) for number in range(10)]
 SETTINGS = {"n_words": 9, "random_state": 0}
@@ -171,9 +174,9 @@ def test_words_of_a_network_are_stored(network, tmp_path):
     assert (one.counts != other.counts).nnz == 0
     np.testing.assert_array_equal(one.global_features, other.global_features)
     words = words_of(bag)
-    for change in ({"n_words": 5}, {"features": "sift"}, {"n_nearest": 1}):
+    for change in ({"n_words": 2}, {"features": "sift"}, {"n_nearest": 1}):
         with pytest.raises(InvalidArgument):
-            replace(words, settings={**words.settings, **change})
+            replace(words, settings=copy_settings(VisualWordSettings, words.settings, **change))
 
 
 @pytest.mark.parametrize(
@@ -202,4 +205,4 @@ def test_a_function_as_feature(tmp_path):
     with pytest.raises(InvalidArgument, match="cannot be saved: their features are a function"):
         bag.save(tmp_path / "words")
     with pytest.raises(InvalidArgument, match="features must be 'sift' or the name of a network"):
-        SceneModel(features=mean_colors_of_cells).fit(IMAGES)
+        scene_model(features=mean_colors_of_cells).fit(IMAGES)

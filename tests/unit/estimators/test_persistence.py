@@ -8,11 +8,13 @@ from tests.planted_corpus import scene_corpus
 from tests.textures import stripes
 
 from supdocnade import BagOfVisualWords, SupDocNADE
+from supdocnade.checks import copy_settings
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import words_of
 from supdocnade.model.network import SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 from supdocnade.schema import load_arrays
+from supdocnade.visual_words.settings import VisualWordSettings
 
 FAST = {"n_topics": 3, "max_epochs": 2, "random_state": 0}
 
@@ -145,12 +147,12 @@ def test_loaded_words_are_the_same(tmp_path, settings):
 
 @pytest.mark.parametrize(
     "change",
-    [{"n_words": 7}, {"grid": [3, 3]}, {"step": 4}, {"max_side": 99}],
+    [{"n_words": 5}, {"grid": [3, 3]}, {"step": 4}, {"max_side": 99}],
 )
 def test_settings_that_are_not_those_of_the_encoder_are_refused(change):
     words = words_of(BAG)
     with pytest.raises(InvalidArgument):
-        replace(words, settings={**words.settings, **change})
+        replace(words, settings=copy_settings(VisualWordSettings, words.settings, **change))
 
 
 def test_a_file_does_not_choose_where_its_reader_writes(tmp_path, scenes):

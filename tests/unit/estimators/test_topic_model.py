@@ -229,9 +229,10 @@ def test_documents_are_drawn_from_the_model(model):
 def test_a_run_resumes_from_its_checkpoint_and_refuses_other_data(tmp_path, X, scenes):
     folder = tmp_path / "run"
     model = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
-    again = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
+    again, epochs = SupDocNADE(**FAST, checkpoint=folder), []
+    again.fit(X, scenes.labels, on_epoch=lambda epoch, _: epochs.append(epoch))
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
-    assert model.history_ == again.history_
+    assert epochs == []  # Read back, not trained again.
     with pytest.raises(StorageError, match="was made from other data"):
         SupDocNADE(**FAST, checkpoint=folder).fit(X[::-1], scenes.labels)
     with pytest.raises(StorageError, match="was made with n_topics = 8, this run has 9"):
@@ -316,11 +317,9 @@ def test_bad_settings_get_one_sentence(setting, message):
         SupDocNADE(**{"max_epochs": 1, **setting}).fit(np.ones((4, 3)), [0, 1, 0, 1])
 
 
-def test_labels_never_seen_and_wrong_widths_are_refused(model, X):
+def test_labels_never_seen_are_refused(model, X):
     with pytest.raises(InvalidArgument, match=r"y must be among the classes .* got 'nowhere'"):
         model.log_prob(X, ["nowhere"] * 80)
-    with pytest.raises(ValueError, match="X has 39 features, but SupDocNADE is expecting 40"):
-        model.predict(X[:, :39])
     with pytest.raises(InvalidArgument, match="fitted without annotations"):
         DocNADE(n_topics=2, max_epochs=1).fit(X).annotate(X)
 

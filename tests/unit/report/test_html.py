@@ -2,6 +2,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from supdocnade.report.html import (
     render_report,
     write_report,
 )
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.sharing import strip_scene
+from supdocnade.visual_words.settings import VisualWordSettings
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
 HOSTILE = '<script>alert("1")</script>&amp;\'"><img src=http://x/y>{{ 7 * 7 }}'
@@ -78,7 +81,7 @@ def quick(known=(True, True), n_classes=3, **settings):
     if n_classes == 1:
         labels = [HOSTILE] * len(images)
     settings = {**SETTINGS, "max_epochs": 1, "n_words": 8, "max_side": 64, **settings}
-    model = SceneModel(**settings)
+    model = scene_model(**settings)
     return model.fit(images, labels if known[0] else None, tags if known[1] else None)
 
 
@@ -207,7 +210,7 @@ def test_forty_classes_with_odd_names():
     labels = [f"{HOSTILE}{n % 38}" for n in range(38)] + [LONG, "\u202eright to left"]
     rng = np.random.default_rng(0)
     images = list(rng.integers(0, 256, (200, 24, 24)).astype(np.uint8))
-    model = SceneModel(4, n_words=5, max_epochs=1, held_out=0.2, random_state=0)
+    model = scene_model(n_topics=4, n_words=5, max_epochs=1, held_out=0.2, random_state=0)
     model.fit(images, [labels[n % 40] for n in range(200)], [[HOSTILE, LONG]] * 200)
     model.fitted_ = replace(
         model.fitted_, classes=(*model.fitted_.classes[:-1], "lone \udcff surrogate\x00")
@@ -223,7 +226,12 @@ def test_forty_classes_with_odd_names():
 
 def test_the_network_is_named():
     fitted = small_model().fitted_
-    named = replace(fitted, settings=replace(fitted.settings, features="efficientnet-lite2"))
+    words = SimpleNamespace(
+        settings=VisualWordSettings.for_photographs("efficientnet-lite2"),
+        encoder=fitted.encoder,
+        examples=fitted.words.examples,
+    )
+    named = replace(fitted, words=words)
     text = " ".join(check(render_report(named)).text)
     assert "of the pretrained network efficientnet-lite2" in text
     assert "patch_size" not in text

@@ -15,6 +15,7 @@ from supdocnade.scene import corpus_photographs, references
 from supdocnade.scene.corpus_photographs import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.fitting import fit_topics
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.settings import WORD_SETTINGS
 from supdocnade.schema import save
 from supdocnade.visual_words import to_corpus
@@ -32,7 +33,7 @@ def corpus(tmp_path_factory):
 
 def fit(corpus, *given, **settings):
     words = small_model().fitted_.bag
-    return SceneModel(**{**SETTINGS, **settings}).fit(corpus, *given, words=words)
+    return scene_model(**{**SETTINGS, **settings}).fit(corpus, *given, words=words)
 
 
 def test_a_model_is_fitted_on_a_corpus(corpus, tmp_path, monkeypatch):
@@ -94,7 +95,7 @@ def test_an_interrupted_fit_resumes(corpus, tmp_path):
         if stage == "learning from all" and done > total // 2:
             raise KeyboardInterrupt
 
-    model = SceneModel(**SETTINGS, checkpoint=tmp_path / "checkpoint")
+    model = scene_model(**SETTINGS, checkpoint=tmp_path / "checkpoint")
     with pytest.raises(KeyboardInterrupt):
         model.fit(corpus, words=words, progress=interrupt)
     assert "learning" in stages
@@ -107,19 +108,20 @@ def test_the_words_of_the_corpus_are_used(corpus, tmp_path):
     words = small_model().fitted_.bag
     stored, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS, tags=TAGS)
     given = {name: SETTINGS[name] for name in SETTINGS if name not in WORD_SETTINGS}
-    model = SceneModel(**given).fit(stored)
-    assert vars(model.fitted_.settings) == vars(fit(corpus).fitted_.settings)
+    model = scene_model(**given).fit(stored)
+    assert model.fitted_.used_settings() == fit(corpus).fitted_.used_settings()
     np.testing.assert_array_equal(model.predict_proba(IMAGES), fit(corpus).predict_proba(IMAGES))
 
 
 def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
     network = install_network(tmp_path / "networks", monkeypatch, side=64, patch=(8, 8))
     given = {**SETTINGS, "features": network, "max_epochs": 4, "held_out": 0.0}
-    words = SceneModel(**{**given, "max_epochs": 1}).fit(IMAGES, LABELS, TAGS).fitted_.bag
+    words = scene_model(**{**given, "max_epochs": 1}).fit(IMAGES, LABELS, TAGS).fitted_.bag
     monkeypatch.setattr(to_corpus, "SHARD_SIZE", 5)
     corpus, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS, tags=TAGS)
-    fitted = SceneModel(**{**given, "features": "sift"}).fit(corpus).fitted_
-    assert (fitted.settings.features, fitted.settings.annotation_output) == (network, "sigmoid")
+    fitted = scene_model(**given).fit(corpus).fitted_
+    recipe = SceneModel(min_tag_count=2, random_state=0).fit(corpus).fitted_.settings.topics
+    assert (recipe.n_topics, recipe.annotation_output) == (512, "sigmoid")
     encoded = words.encode(
         [IMAGES[int(name.split()[-1])] for name in fitted.training_set.photographs.names]
     )
@@ -137,7 +139,7 @@ def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
     for name, array in in_memory.parameters.items():
         np.testing.assert_array_equal(fitted.network.parameters[name], array)
     # Held-out photographs come last in the file of features.
-    part = SceneModel(**{**given, "held_out": 0.3}).fit(corpus).fitted_.training_set
+    part = scene_model(**{**given, "held_out": 0.3}).fit(corpus).fitted_.training_set
     number = {key: row for row, key in enumerate(encoded.keys)}
     rows = [number[key] for key in part.photographs.keys]
     assert 0 < (~part.in_words_B).sum() < 12

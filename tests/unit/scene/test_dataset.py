@@ -98,11 +98,13 @@ def test_counts_are_damped_and_taken():
 
 def test_tags_are_annotations_and_unknown_ones_are_masked():
     vocabulary = AnnotationVocabulary(("car", "sea"))
-    found = documents().documents(vocabulary, annotations_are_words=False)
+    photographs = documents()
+    classes = photographs.photographs.classes
+    found = photographs.documents(vocabulary, classes, annotations_are_words=False)
     assert found.tag_BA.tolist() == [[0, 1], [-1, -1], [1, 1]]
     assert (found.n_classes, found.label_B.tolist()) == (2, [0, -1, 1])
-    none = documents().documents(AnnotationVocabulary(()), annotations_are_words=True)
-    assert none.n_annotation_words == 0
+    none = photographs.documents(AnnotationVocabulary(()), [], annotations_are_words=True)
+    assert none.n_annotation_words == none.n_classes == 0
 
 
 def test_names_stay_different_when_photographs_are_added_again():

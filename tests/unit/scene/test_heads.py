@@ -8,6 +8,7 @@ from supdocnade import SceneModel
 from supdocnade.cli.main import run
 from supdocnade.report.html import render_report
 from supdocnade.scene.heads import ClassHead
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.tag_heads import TAG_HEADS, WordTags
 from supdocnade.schema import array
 
@@ -71,7 +72,7 @@ class FlatTags(WordTags):
 
 def test_another_output_of_tags_is_one_class(monkeypatch):
     monkeypatch.setitem(TAG_HEADS, "words", FlatTags)
-    model = SceneModel(**SETTINGS).fit(*columns(scenes()))
+    model = scene_model(**SETTINGS).fit(*columns(scenes()))
     found = [
         set(tags) & set(given) for tags, given in zip(TAGS, model.annotate(IMAGES), strict=True)
     ]

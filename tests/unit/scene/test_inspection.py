@@ -71,7 +71,7 @@ def test_all_unreadable_photographs_are_named_at_once(tmp_path):
     paths[3].write_bytes(b"no image")
     narrow = np.zeros((5, 60), np.uint8)
     photographs = read_photographs([*paths, narrow, narrow])
-    describer, _ = BagOfVisualWords(max_side=60).check()
+    describer = BagOfVisualWords(max_side=60).sift()
     picture_B, skipped = inspect_photographs(photographs, describer, RunOptions(on_error="skip"))
     assert [each.number for each in skipped] == [1, 3, 4, 5]
     assert picture_B.tolist() == [0, 1, 2, 3, 4, 5]

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from tests.scene_model import CLASSES, SETTINGS, columns, scenes, small_model
 from tests.textures import as_png
 
@@ -10,12 +8,13 @@ from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.reading import SkippedImage
 from supdocnade.report.html import render_report
+from supdocnade.scene.model import scene_model
 
 NEW = scenes(4, 7)
 
 
 def fit(some=None, **settings):
-    return SceneModel(**{**SETTINGS, **settings}).fit(*(some or columns(scenes())))
+    return scene_model(**{**SETTINGS, **settings}).fit(*(some or columns(scenes())))
 
 
 def test_it_learns_classes_and_tags():
@@ -156,46 +155,3 @@ def test_photographs_used_for_words_are_never_held_out():
     assert names
     keys = dict(zip(learned.photographs.names, learned.photographs.content_keys(), strict=True))
     assert not {keys[name] for name in names} & seen
-
-
-def test_an_interrupted_fit_resumes(tmp_path):
-    whole = fit()
-
-    def interrupt(stage, done, total):
-        if stage == "learning from all" and done == total - 1:
-            raise KeyboardInterrupt
-
-    images, labels, tags = columns(scenes())
-    model = SceneModel(**SETTINGS, checkpoint=tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(images, labels, tags, progress=interrupt)
-    seen = []
-    model.fit(images, labels, tags, progress=lambda *now: seen.append(now))
-    np.testing.assert_array_equal(model.predict_proba(images), whole.predict_proba(images))
-    assert not [now for now in seen if now[0] == "learning"]
-
-
-def test_it_is_cloned():
-    model = small_model()
-    assert clone(model).get_params() == model.get_params()
-    with pytest.raises(NotFittedError):
-        SceneModel().predict([NEW[0].image])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n_topics": 0}, "n_topics must be"),
-        ({"held_out": 1.0}, "held_out must be"),
-        ({"max_epochs": 0}, "max_epochs must be"),
-        ({"damping": -1}, "damping must be"),
-        ({"learning_rate": 0}, "learning_rate must be"),
-        ({"patch_size": 18}, "patch_size must be a multiple of 4"),
-        ({"grid": (0, 1)}, "grid must be"),
-        ({"max_side": 10**6}, "max_side must be at most"),
-        ({"activation": "gelu"}, "activation must be one of"),
-    ],
-)
-def test_invalid_settings_are_refused(settings, message):
-    with pytest.raises(InvalidArgument, match=message):
-        fit(**settings)

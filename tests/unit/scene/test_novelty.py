@@ -97,8 +97,8 @@ def test_photographs_beyond_the_limit_are_unfamiliar(tmp_path):
     labels = small_model().fitted_.training_set.photographs.labels
     score_B = ClassNovelty(small_model().fitted_.topics_BH, labels).scores(some.topics_BH)
     fitted = with_limit(float(np.sort(score_B)[-2]))
-    save_scene(fitted, {"random_state": 0}, tmp_path / "model")
-    for model in (fitted, load_scene(tmp_path / "model")[0]):
+    save_scene(fitted, tmp_path / "model")
+    for model in (fitted, load_scene(tmp_path / "model")):
         predictions = predict_compared(model, ["name"] * 6, some)
         assert [each.unfamiliar for each in predictions] == list(score_B == score_B.max())
 

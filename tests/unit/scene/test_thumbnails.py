@@ -12,9 +12,8 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
 from supdocnade.scene import thumbnails
 from supdocnade.scene.calibration import HeldOutImage
-from supdocnade.scene.thumbnails import (
-    Thumbnails,
-)
+from supdocnade.scene.model import scene_model
+from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.schema import load, save
 
 TINY = Thumbnails(
@@ -67,7 +66,9 @@ def test_large_photographs_become_small_and_the_total_is_bounded(monkeypatch):
     monkeypatch.setattr(thumbnails, "MAX_BYTES", 30_000)
     rng = np.random.default_rng(0)
     images = [rng.integers(0, 256, (300, 400, 3)).astype(np.uint8) for _ in range(6)]
-    model = SceneModel(2, n_words=4, max_epochs=1, held_out=0.0, random_state=0).fit(images)
+    model = scene_model(n_topics=2, n_words=4, max_epochs=1, held_out=0.0, random_state=0).fit(
+        images
+    )
     kept = model.fitted_.thumbnails
     assert 0 < len(kept.names) < 6
     assert sum(map(len, kept.pictures)) <= 30_000
@@ -124,7 +125,7 @@ def test_names_that_are_no_unicode_are_stored(tmp_path):
         write_image(folder / scene.label / f"{number}.png", scene.image)
     odd = os.fsdecode(os.fsencode(folder / "coast") + b"\xff")
     (folder / "coast").rename(odd)
-    model = SceneModel(**{**SETTINGS, "max_epochs": 1}).fit(folder)
+    model = scene_model(**{**SETTINGS, "max_epochs": 1}).fit(folder)
     model.save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model").fitted_
     assert loaded.classes == (os.path.basename(odd), "forest", "skyline")

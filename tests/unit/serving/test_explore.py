@@ -2,15 +2,15 @@ import pytest
 from tests.scene_model import SETTINGS, columns, scenes, small_model
 from tests.serving import make_client, photograph, upload_form
 
-from supdocnade import SceneModel
 from supdocnade.gallery.build import build_gallery
 from supdocnade.report.class_words import topic_frequencies
+from supdocnade.scene.model import scene_model
 
 
 @pytest.mark.parametrize(("labelled", "tagged"), [(False, True), (True, False), (False, False)])
 def test_models_without_classes_or_tags_are_served(labelled, tagged, tmp_path):
     images, labels, tags = columns(scenes())
-    model = SceneModel(**{**SETTINGS, "max_epochs": 2, "n_topics": 5})
+    model = scene_model(**{**SETTINGS, "max_epochs": 2, "n_topics": 5})
     fitted = model.fit(images, labels if labelled else None, tags if tagged else None).fitted_
     (tmp_path / "photos").mkdir()
     for number in range(4):
