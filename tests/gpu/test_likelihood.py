@@ -150,10 +150,11 @@ def test_recorded_calls(output):
         again_B.sum().backward()
     torch.cuda.synchronize()
     assert torch.equal(again_B, nll_B)
-    # The products of a softmax have more rows in the record, of weight zero, and round differently.
-    exact = {"rtol": 0, "atol": 0} if output == "tree" else {}
+    # The products of a softmax have more rows in the record, of weight zero, and round differently:
+    # each of both is within five roundings of float64.
+    limit = 0.0 if output == "tree" else 10 * ROUNDING
     for a, parameter in zip(recorded, problem.parameters, strict=True):
-        torch.testing.assert_close(a, parameter.grad, **exact)
+        assert relative_error(a, parameter.grad) <= limit
 
 
 def test_one_huge_document_with_a_very_frequent_word():
