@@ -21,7 +21,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import spell_tag
 from supdocnade.images.reading import image_errors
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.scene.heads import Score
+from supdocnade.scene.class_heads import Score
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_compared
 from supdocnade.scene.references import Compared
 from supdocnade.text import format_percent

@@ -1,5 +1,7 @@
 """The classifier of photographs: a support vector machine with an RBF kernel and squared loss.
 
+Another classifier is another subclass of `ClassHead`.
+
 There is one machine per class against the rest, so that a score is a smooth function of topics and
 features: it can be calibrated and explained. With the squared loss (Suykens and Vandewalle, 1999,
 "Least squares support vector machine classifiers") one system of linear equations gives the
@@ -8,20 +10,79 @@ fraction of the time (docs/decisions/0043-three-depths.md).
 """
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from supdocnade.scene.calibration import SVMSettings, mean_probability
-from supdocnade.scene.heads import ClassHead, Floats
 from supdocnade.scene.references import Compared, References
 from supdocnade.schema import array, stored
 from supdocnade.threads import one_blas_thread
 
+Floats = NDArray[np.float64]
+
 GRID = tuple(SVMSettings(*each) for each in itertools.product((0.2, 0.5, 1.0), (0.1, 0.3)))
 """Candidates."""
+
+
+class Score(NamedTuple):
+    """A differentiable function of the topics and features of photographs."""
+
+    value: Callable[[Floats], Floats]
+    """From (Q, X) topics and features to (Q,) scores."""
+    gradient: Callable[[Floats], Floats]
+    """From (Q, X) topics and features to (Q, X) derivatives."""
+
+    def add(self, other: "Score", weight: float) -> "Score":
+        """Return this score + weight · other."""
+        return Score(
+            lambda vector_QX: self.value(vector_QX) + weight * other.value(vector_QX),
+            lambda vector_QX: self.gradient(vector_QX) + weight * other.gradient(vector_QX),
+        )
+
+
+class ClassHead(ABC):
+    """A classifier of photographs."""
+
+    name: ClassVar[str]
+    """Name in files."""
+    explained: ClassVar[str]
+    """The scores, in words."""
+
+    @abstractmethod
+    def scores(self, photographs: Compared) -> Floats:
+        """Return the scores of all classes, (B, C); a row does not depend on the other rows."""
+
+    @abstractmethod
+    def gradient(self, photographs: Compared, weight_BC: Floats) -> Floats:
+        """Return the gradients of Σ_c weight_c score_c by topics and features, (B, X)."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return what predicts the class, in words."""
+
+    def probabilities(self, photographs: Compared, temperature: float) -> Floats:
+        """Return the probabilities of all classes, the softmax of scores / temperature, (B, C)."""
+        probability: Floats = softmax(self.scores(photographs) / temperature, axis=1)
+        return probability
+
+    def explain(self, number: int, references: References) -> Score:
+        """Return the score of a class as a differentiable function."""
+
+        def gradient(vector_QX: Floats) -> Floats:
+            photographs = Compared(vector_QX, references)
+            n_classes = self.scores(Compared(vector_QX[:1], references)).shape[1]
+            weight_C = np.eye(n_classes)[number]
+            return self.gradient(photographs, np.tile(weight_C, (len(vector_QX), 1)))
+
+        return Score(
+            lambda vector_QX: self.scores(Compared(vector_QX, references))[:, number], gradient
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,10 @@ SCENE, DESCRIPTION, REPORT = "scene.safetensors", "model.json", "report.html"
 
 
 def check_scene(scene: FittedScene) -> None:
-    """Raise `InvalidArgument` unless the parts of a model belong together."""
+    """Raise `InvalidArgument` unless the parts of a model belong together.
+
+    Combinations of settings are left to the next fit.
+    """
     encoder, config = scene.encoder, scene.network.config
     n_classes, n_tags = len(scene.classes), len(scene.tag_names)
     n_photographs = len(scene.training_set.photographs)
@@ -52,7 +55,6 @@ def check_scene(scene: FittedScene) -> None:
     ):
         if found != expected:
             raise InvalidArgument(f"its {what} must be {expected}, got {found}")
-    scene.settings.check()
     _check_training_set(scene)
     _check_heads(scene)
     _check_data(scene)

@@ -25,12 +25,12 @@ from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import TAG_PRECISION, Choices, HeldOut
+from supdocnade.scene.class_heads import ClassHead
 from supdocnade.scene.dataset import TrainingSet
-from supdocnade.scene.heads import ClassHead, TagHead
 from supdocnade.scene.novelty import ClassNovelty, NeighbourNovelty, fit_novelty
 from supdocnade.scene.references import Compared, References, choose_references
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.scene.tag_heads import TagVotes, tag_head
+from supdocnade.scene.tag_heads import TagHead, TagVotes, tag_head
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.schema import array, fingerprint
 from supdocnade.training.config import History

@@ -32,12 +32,12 @@ from supdocnade.scene.calibration import (
 )
 from supdocnade.scene.class_heads import choose_machine
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.heads import TagHead
 from supdocnade.scene.novelty import fit_novelty, unfamiliar_above
 from supdocnade.scene.references import Compared, References, choose_references, round_topics
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.tag_heads import (
     TAG_HEADS,
+    TagHead,
     TagVotes,
     fit_votes,
     present_tags,

@@ -9,8 +9,10 @@ squared distance d² weighs exp(-(d² - d²_min) / (spread · median of the d²)
 outputs see few examples, gain most by the votes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +22,61 @@ from scipy.special import expit, log_expit, log_softmax
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.model.inference import NetworkArrays, annotation_log_odds, annotation_log_proba
 from supdocnade.scene.calibration import logit
+from supdocnade.scene.class_heads import Floats, Score
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.heads import Floats, Score, TagHead
 from supdocnade.schema import array, stored
 
 N_NEIGHBOURS = 200
 
 FREQUENCY_WEIGHT = 0.02
 """Weight of the frequencies of all tags beside the votes, so that no share is 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class TagHead(ABC):
+    """Outputs of tags of a topic model."""
+
+    name: ClassVar[str]
+    """Value of the setting `annotation_output`."""
+
+    network: NetworkArrays
+
+    @abstractmethod
+    def scores(self, topics_BH: NDArray[np.floating]) -> Floats:
+        """Return the scores of all tags, which rank them, (B, A)."""
+
+    @staticmethod
+    @abstractmethod
+    def add_votes(scores_BA: Floats, share_BA: Floats, weight: float) -> Floats:
+        """Return scores as a mixture of the model's and of the shares of votes, (B, A).
+
+        Parameters
+        ----------
+        share_BA : shares of votes, above 0 and below 1.
+        weight : of the votes; 0 returns the scores.
+        """
+
+    @staticmethod
+    def expected_offset(frequency_A: Floats) -> float:
+        """Return the offset of a calibration before it is fitted.
+
+        Parameters
+        ----------
+        frequency_A : share of the photographs that have each tag.
+        """
+        return 0.0
+
+    @staticmethod
+    @abstractmethod
+    def describe(tag: str) -> str:
+        """Return the score of a tag in words."""
+
+    @abstractmethod
+    def explain(self, number: int) -> Score:
+        """Return the score of a tag as a differentiable function of the topics alone.
+
+        It may differ from `scores` by a number that is the same for all tags of a document.
+        """
 
 
 class WordTags(TagHead):

@@ -13,8 +13,7 @@ from supdocnade.model.inference import annotation_log_odds, topic_features, word
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.scene.attribution import N_VOTERS, attribute_score
 from supdocnade.scene.calibration import SVMSettings
-from supdocnade.scene.class_heads import RBFSVM
-from supdocnade.scene.heads import Score
+from supdocnade.scene.class_heads import RBFSVM, Score
 from supdocnade.scene.references import References
 from supdocnade.scene.tag_heads import FREQUENCY_WEIGHT, LogisticTags, WordTags
 

@@ -1,12 +1,17 @@
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from tests.scene_model import columns, scenes, small_model
 
+from supdocnade import SceneModel
+from supdocnade.cli.main import run
+from supdocnade.report.html import render_report
 from supdocnade.scene import class_heads
 from supdocnade.scene.calibration import SVMSettings, mean_probability
-from supdocnade.scene.class_heads import RBFSVM, choose_machine
+from supdocnade.scene.class_heads import RBFSVM, ClassHead, choose_machine
 from supdocnade.scene.references import Compared, References
+from supdocnade.schema import array
 from supdocnade.threads import limit_threads
 
 N_CLASSES, N_TOPICS = 4, 4
@@ -110,3 +115,43 @@ def test_without_held_out_photographs_the_settings_are_the_default():
     settings, machine = choose_machine(REFERENCES, Y, N_CLASSES, nobody, W[:0], lambda *_: None)
     assert settings == SVMSettings()
     assert machine.gamma == settings.gamma
+
+
+@dataclass(frozen=True, eq=False)
+class NearestMean(ClassHead):
+    """The class with the nearest mean: f_c(h) = -|h - m_c|² / 2."""
+
+    name = "nearest mean"
+    explained = "negative squared distance from the mean of the class"
+
+    mean_CH: np.ndarray = array("CH", np.float32)
+
+    def scores(self, photographs):
+        topics_BH = photographs.topics_BH.astype(np.float64)
+        return -np.square(topics_BH[:, None] - self.mean_CH).sum(axis=2) / 2
+
+    def gradient(self, photographs, weight_BC):
+        pull_BH = weight_BC @ self.mean_CH
+        return pull_BH - weight_BC.sum(axis=1, keepdims=True) * photographs.topics_BH
+
+    def describe(self):
+        return "the mean of every class"
+
+
+def test_another_classifier_is_one_class(tmp_path):
+    model, (images, labels, _) = SceneModel(), columns(scenes(4, 2))
+    before = small_model().fitted_
+    label_N = np.array(before.training_set.photographs.labels)
+    means = [before.topics_BH[label_N == label].mean(axis=0) for label in before.classes]
+    model.fitted_ = replace(before, class_head=NearestMean(np.array(means)))
+    assert (model.predict(images) == labels).mean() > 0.8
+    explanation = model.explain(images[0])
+    rise = explanation.whole - explanation.empty
+    assert explanation.share_S.sum() == pytest.approx(rise, abs=1e-3)
+    assert explanation.score == NearestMean.explained
+    assert model.fitted_.fingerprint() != before.fingerprint()
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(images), model.predict_proba(images))
+    assert run(["info", str(tmp_path / "model")]) == 0
+    assert "The class is predicted by the mean of every class." in render_report(loaded.fitted_)

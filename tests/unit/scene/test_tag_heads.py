@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import expit
-from tests.scene_model import columns, scenes, small_model
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.scene import tag_heads
 from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.model import scene_model
 from supdocnade.scene.prediction import predict_compared
 from supdocnade.scene.tag_heads import (
     FREQUENCY_WEIGHT,
+    TAG_HEADS,
     LogisticTags,
     TagVotes,
     WordTags,
@@ -135,3 +137,51 @@ def test_photographs_with_known_tags_vote():
     assert (found.spread, found.weight) == (0.3, 0.4)
     assert fit_votes(photographs, AnnotationVocabulary(())) is None
     assert fit_votes(photographs.take(np.array([1])), AnnotationVocabulary(("sea",))) is None
+
+
+IMAGES, _, TAGS = columns(scenes(4, 2))
+
+
+class FlatTags(WordTags):
+    """Tags whose scores are half as far apart."""
+
+    def scores(self, topics_BH):
+        return super().scores(topics_BH) / 2
+
+    @staticmethod
+    def describe(tag):
+        return f"half of log p({tag})"
+
+    def explain(self, number):
+        score = super().explain(number)
+        return score.add(score, -0.5)
+
+
+def test_another_output_of_tags_is_one_class(monkeypatch):
+    monkeypatch.setitem(TAG_HEADS, "words", FlatTags)
+    model = scene_model(**SETTINGS).fit(*columns(scenes()))
+    found = [
+        set(tags) & set(given) for tags, given in zip(TAGS, model.annotate(IMAGES), strict=True)
+    ]
+    assert np.mean([bool(each) for each in found]) > 0.7
+    explanation = model.explain(IMAGES[0], tag=TAGS[0][0])
+    assert explanation.score == f"half of log p({TAGS[0][0]})"
+    rise = explanation.whole - explanation.empty
+    assert explanation.share_S.sum() == pytest.approx(rise, abs=1e-3)
+
+
+@pytest.mark.parametrize("annotation_output", ["words", "sigmoid"])
+def test_explained_scores_are_those_that_decide(annotation_output):
+    """Those of tags may differ by a number that is the same for all tags."""
+    model = small_model(annotation_output)
+    fitted, photographs = model.fitted_, model._compare(IMAGES[:3])
+    scores_BC = [
+        fitted.class_head.explain(number, fitted.references).value(photographs.vector_BX)
+        for number in range(3)
+    ]
+    expected = fitted.class_head.scores(photographs)
+    np.testing.assert_allclose(np.transpose(scores_BC), expected, atol=1e-6)
+    topics_BH, n_tags = photographs.topics_BH, len(fitted.tag_names)
+    scores_BA = [fitted.tag_head.explain(a).value(topics_BH) for a in range(n_tags)]
+    away_BA = np.transpose(scores_BA) - fitted.tag_head.scores(topics_BH)
+    assert np.ptp(away_BA, axis=1).max() < 1e-4
