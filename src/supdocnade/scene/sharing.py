@@ -54,15 +54,15 @@ def describe_contents(fitted: FittedScene) -> list[str]:
     """Return sentences about what of its training photographs a model carries."""
     photographs = fitted.training_set.photographs
     features = "" if fitted.training_set.features_BF is None else ", features"
-    kept = f"the word counts{features} and classes of {len(photographs)} photographs"
+    kept = f"the word counts{features} and classes of {len(photographs):,} photographs"
     if is_stripped(fitted):
-        tags = "" if fitted.votes is None else f", and the tags of {len(fitted.votes.row_T)}"
+        tags = "" if fitted.votes is None else f", and the tags of {len(fitted.votes.row_T):,}"
         return [f"The model carries {kept}{tags}, without pictures and names."]
     return [
-        f"The model carries thumbnails of {len(fitted.thumbnails.pictures)} photographs and "
-        f"{int(fitted.words.examples.n_examples_K.sum())} patches cut out of photographs.",
+        f"The model carries thumbnails of {len(fitted.thumbnails.pictures):,} photographs and "
+        f"{int(fitted.words.examples.n_examples_K.sum()):,} patches cut out of photographs.",
         f"It carries {kept}, their paths, such as {clean_name(photographs.names[0])}, digests of "
-        f"their contents, and the tags of {len(photographs) - photographs.tags.count(None)}.",
+        f"their contents, and the tags of {len(photographs) - photographs.tags.count(None):,}.",
     ]
 
 
@@ -74,6 +74,7 @@ def model_card(fitted: FittedScene, name: str, *, licence: str | None = None) ->
     environment.filters["plain"], markup = clean_name, re.compile(r"[\\|<>\[\]`*_]")
     environment.filters["cell"] = lambda text: markup.sub(r"\\\g<0>", clean_name(text))
     environment.filters["percent"] = lambda share: f"{100 * share:.1f} %"
+    environment.filters["number"] = lambda number: f"{number:,}"
     text = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
     figures, describer, weights = fitted.held_out.figures, fitted.encoder.describer, None
     n_labelled = int(figures.get("n_labelled", 0))

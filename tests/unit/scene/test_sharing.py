@@ -47,6 +47,8 @@ def test_a_card_has_the_figures_of_the_model(fitted):
     for label in CLASSES:
         assert f"| {label} | 8 |" in card
     assert "license:" not in model_card(fitted, "scenes")
+    large = replace(fitted, data={**fitted.data, "n_images": 4500})
+    assert "\n4,500 photographs, 0 of them" in model_card(large, "scenes")
 
 
 def test_names_cannot_change_the_card(fitted):
