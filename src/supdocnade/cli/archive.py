@@ -15,11 +15,18 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.learning_commands import Encode
 from supdocnade.cli.model_commands import Index, Suggest
-from supdocnade.cli.predict import Row, class_cells, format_row, format_text, print_passed_over
+from supdocnade.cli.predict import (
+    Row,
+    class_cells,
+    format_row,
+    format_text,
+    open_photographs,
+    print_passed_over,
+)
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.photo_sources import expand_folders, scan_photographs
+from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images.reading import SkippedImage
 from supdocnade.images.source import absolute_address, normalize_address
@@ -37,10 +44,7 @@ COLUMNS = (
 
 def suggest(options: Suggest) -> int:
     """Print the list; return 1 if some photographs cannot be read."""
-    fitted = load_scene(options.model)
-    sources = expand_folders(options.photos)
-    if not sources:
-        raise InvalidArgument(f"{', '.join(options.photos)} contains no photographs.")
+    fitted, sources = open_photographs(options, options.photos)
     with show_progress(options, stage_lines=False, on_error="skip") as run:
         found, skipped = suggest_photographs(fitted, sources, options.count, run)
     for each in skipped:

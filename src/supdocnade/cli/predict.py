@@ -21,7 +21,7 @@ from supdocnade.cli.console import (
     print_message,
     show_progress,
 )
-from supdocnade.cli.model_commands import Predict, Tag
+from supdocnade.cli.model_commands import Predict, Suggest, Tag
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument
@@ -50,7 +50,7 @@ CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
 
 def predict(options: Predict) -> int:
     """Print or write predictions. Return 1 if something failed."""
-    fitted, sources = open_photographs(options)
+    fitted, sources = open_photographs(options, options.images)
     if options.output is not None:
         return predict_to_folder(fitted, sources, options.output, options)
     if options.csv:
@@ -72,9 +72,11 @@ def predict(options: Predict) -> int:
     return predict_all(fitted, sources, show, options)
 
 
-def open_photographs(options: Predict | Tag) -> tuple[FittedScene, list[Source]]:
+def open_photographs(
+    options: Predict | Tag | Suggest, named: Iterable[str]
+) -> tuple[FittedScene, list[Source]]:
     """Return the model and the photographs that were named."""
-    images = [normalize_address(image) for image in options.images or ()]
+    images = [normalize_address(image) for image in named]
     assert options.model is not None, "checked"
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
     fitted = load_scene(options.model)

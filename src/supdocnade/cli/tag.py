@@ -35,8 +35,9 @@ def tag(options: Tag) -> int:
     """Write the keywords of photographs, or undo what was written; return 1 if something failed."""
     if options.undo is not None:
         return 1 if undo_all(options.undo, dry_run=options.dry_run, quiet=options.quiet) else 0
-    check_local_files(options.images or ())
-    fitted, sources = open_photographs(options)
+    named = options.images or ()
+    check_local_files(named)
+    fitted, sources = open_photographs(options, named)
     check_local_files(sources)
     sidecars = open_sidecars(fitted, options)
 
