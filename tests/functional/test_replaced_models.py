@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.scene_model import SETTINGS, columns, scenes
 
-from supdocnade import SceneModel, storage
+from supdocnade import SceneModel, schema
 from supdocnade.scene.model import scene_model
 from supdocnade.scene.persistence import DESCRIPTION, SCENE
 
@@ -72,17 +72,17 @@ def test_a_reader_gets_one_of_the_models_that_replace_each_other(tmp_path):
 def test_a_model_may_be_replaced_before_every_file_is_read(tmp_path, monkeypatch):
     folder = tmp_path / "model"
     begin(folder)
-    read, seen = storage.read_file, []
+    read, seen = schema.read_file, []
 
     def replace_and_read(path, **options):
         seen.append(path.name)
         with monkeypatch.context() as patch:
-            patch.setattr(storage, "read_file", read)
+            patch.setattr(schema, "read_file", read)
             two_models()[len(seen) % 2].save(folder)
         return read(path, **options)
 
     wanted = [parts_of(model) for model in two_models()]
-    monkeypatch.setattr(storage, "read_file", replace_and_read)
+    monkeypatch.setattr(schema, "read_file", replace_and_read)
     assert parts_of(SceneModel.load(folder)) in wanted
     assert seen
 
