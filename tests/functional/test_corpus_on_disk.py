@@ -31,9 +31,8 @@ def run(code, *arguments):
 def shard(number, n_documents=N_DOCUMENTS):
     """Long documents, each with its own distribution of words."""
     rng = np.random.default_rng(number)
-    return [
-        rng.binomial(N_WORDS - 1, rng.random(), LENGTH).astype(np.int32) for _ in range(n_documents)
-    ]
+    words = [rng.binomial(N_WORDS - 1, rng.random(), LENGTH) for _ in range(n_documents)]
+    return np.stack([np.bincount(each, minlength=N_WORDS) for each in words])
 
 
 def outputs(model, X):
