@@ -27,15 +27,15 @@ PSEUDO_IMAGES = 10.0
 def fit_temperature(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
     """Return T for which softmax(scores / T) gives the true classes the largest likelihood.
 
-    One pseudo-image, with the mean log probabilities of the others and every class equally likely,
-    keeps the confidence below 1 if all predictions were right.
+    One pseudo-image, whose class is equally likely to be the best and the second best, keeps the
+    confidence below 1 if all predictions were right. Its log probability is the mean over images.
     """
     from scipy.optimize import minimize_scalar
 
     def loss(log_t: float) -> float:
         log_p_BC = log_softmax(score_BC / np.exp(log_t), axis=1)
         total = log_p_BC[np.arange(len(label_B)), label_B].sum()
-        return -float(total + log_p_BC.mean()) / (len(label_B) + 1)
+        return -float(total + np.sort(log_p_BC, axis=1)[:, -2:].mean()) / (len(label_B) + 1)
 
     if not len(label_B):
         return 1.0

@@ -34,6 +34,14 @@ def test_a_temperature_is_found_again(temperature):
     assert calibration_error(softmax(5 * score_BC / temperature, axis=1).max(axis=1), right) > 0.05
 
 
+@pytest.mark.parametrize("n_images", [1, 9, 99])
+def test_n_right_answers_have_the_confidence_of_half_an_error_more(n_images):
+    score_BC = np.tile([3.0, 1.0, -50.0], (n_images, 1))
+    temperature = fit_temperature(score_BC, np.zeros(n_images, np.int64))
+    confidence = softmax(score_BC / temperature, axis=1)[:, 0]
+    assert confidence == pytest.approx((n_images + 0.5) / (n_images + 1), rel=1e-4)
+
+
 def test_unsure_is_where_wrong_outnumbers_right():
     confidence = np.array([0.9, 0.2, 0.3, 0.8, 0.4, 0.7])
     right = np.array([True, False, False, True, False, True])
