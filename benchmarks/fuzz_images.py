@@ -31,9 +31,8 @@ from benchmarks.fuzz_serve import mutate, originals
 from supdocnade.errors import UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
-from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import SIFTDescriber
-from supdocnade.visual_words.encoder import ImageEncoder, Regions
+from supdocnade.visual_words.encoder import Codebook, ImageEncoder, Regions
 
 MAX_SECONDS = 5.0
 """CPU time of a case; the largest images that are read have 100 megapixels."""

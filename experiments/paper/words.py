@@ -21,9 +21,8 @@ from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.reading import SkippedImage
 from supdocnade.runs import RunOptions
 from supdocnade.schema import load_arrays, save_arrays
-from supdocnade.visual_words.codebook import LEARNING
 from supdocnade.visual_words.encoder import Grid, Regions, count_words
-from supdocnade.visual_words.learn import SAMPLING
+from supdocnade.visual_words.learn import LEARNING, SAMPLING
 
 Grids = tuple[Grid, ...]
 

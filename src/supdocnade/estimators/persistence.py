@@ -23,9 +23,9 @@ from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.schema import damage_errors, load, save, save_errors, stored
 from supdocnade.training.config import History
-from supdocnade.visual_words.codebook import PatchExamples
 from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.learn import PatchExamples
 from supdocnade.visual_words.settings import VisualWordSettings
 
 WORDS = "BagOfVisualWords"

@@ -16,8 +16,8 @@ from supdocnade.scene.persistence import DESCRIPTION, SCENE, save_scene
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.text import clean_name
-from supdocnade.visual_words.codebook import PatchExamples
 from supdocnade.visual_words.describer import NetworkDescriber
+from supdocnade.visual_words.learn import PatchExamples
 
 
 def is_stripped(fitted: FittedScene) -> bool:

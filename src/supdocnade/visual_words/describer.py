@@ -5,7 +5,6 @@ results of a function of the user. Another kind gets a class here with the same 
 fields are in a file; codebook, regions, cache and estimators do not depend on the kind.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,13 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.images.decode import (
-    DecodeConfig,
-    decode,
-    image_size,
-    resized_size,
-)
+from supdocnade.images.decode import DecodeConfig, decode, image_size, resized_size
 from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift, mirrored_order
+from supdocnade.images.source import is_source, source_name
 from supdocnade.schema import array, stored
 from supdocnade.threads import one_blas_thread
 
@@ -62,7 +57,12 @@ class SIFTDescriber:
     def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
         """Return the pixels of an image; raise `UnreadableImage` if no patch fits into it."""
         pixels = decode(source, self.decoding, name=name)
-        self._check_pixels(pixels, source, name)
+        name = name or (source_name(source) if is_source(source) else "the image")
+        height, width = pixels.shape
+        self._check_size(width, height, name)
+        n_patches = self.sift.count_patches(height, width)
+        if n_patches > MAX_PATCHES:
+            raise UnreadableImage(f"{name} has {n_patches} patches; the limit is {MAX_PATCHES}.")
         return pixels
 
     def read_with_color(
@@ -96,39 +96,17 @@ class SIFTDescriber:
             height, width = source.shape[:2]
         else:
             width, height = source.size
-        self._check_size(width, height, name)
-
-    def _check_pixels(self, pixels: NDArray[np.uint8], source: Any, name: str) -> None:
-        n_patches = self.sift.count_patches(*pixels.shape[:2])
-        if n_patches > MAX_PATCHES:
-            raise UnreadableImage(
-                f"{name or 'the image'} has {n_patches} patches; the limit is {MAX_PATCHES}."
-            )
-        if min(pixels.shape[:2]) < self.sift.least_side:
-            # The size before resizing is needed only for a message: the image is decoded again.
-            whole = decode(source, replace(self.decoding, max_side=None), name=name)
-            if not name:
-                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "the image"
-            self._check_size(whole.shape[1], whole.shape[0], name)
+        self._check_size(*resized_size(width, height, self.decoding), name)
 
     def _check_size(self, width: int, height: int, name: str) -> None:
-        least, patch = self.sift.least_side, min(self.sift.patch_sizes)
-        resized = resized_size(width, height, self.decoding)
-        if min(resized) >= least:
-            return
-        longest = self.decoding.max_side
-        can_be_cropped = self.decoding.upscale or min(height, width) >= least
-        if longest is not None and can_be_cropped:
+        """Raise `UnreadableImage` if no patch fits into a resized image."""
+        least = self.sift.least_side
+        if min(width, height) < least:
+            resized = "" if self.decoding.max_side is None else " after resizing"
             raise UnreadableImage(
-                f"{name} is too long and narrow: its {width} × {height} pixels become "
-                f"{resized[0]} × {resized[1]}, since the longest side becomes {longest}, "
-                f"and patches of {patch} need at least {least} × {least}; crop its longest side to "
-                f"{min(height, width) * longest // least}."
+                f"{name} is too small or too narrow: patches of {min(self.sift.patch_sizes)} need "
+                f"at least {least} × {least} pixels, got {width} × {height}{resized}."
             )
-        raise UnreadableImage(
-            f"{name} is too small: it has {width} × {height} pixels, and patches of {patch} need "
-            f"at least {least} × {least}."
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_count
+from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.images.reading import READING, SkippedImage, map_images, read_with_key
 from supdocnade.runs import RunOptions
 from supdocnade.schema import array, fingerprint, load, save, stored
-from supdocnade.visual_words.codebook import Codebook
+from supdocnade.threads import one_blas_thread
 from supdocnade.visual_words.describer import (
     Describer,
     FunctionDescriber,
@@ -33,8 +33,61 @@ SMALL_SIDE = 64
 KIND = "ImageWords"
 """Of the files of a cache."""
 
+BLOCK = 2**22
+"""Distances that exist at a time: 16 MiB."""
+
 Grid = tuple[int, int]
 """Rows and columns of cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """The visual words: a descriptor of any kind belongs to the word whose centre is nearest."""
+
+    centres_KD: NDArray[np.float32] = array("KD", np.float32)
+    """(words, descriptor size)."""
+
+    def __post_init__(self) -> None:
+        # A contiguous copy that nobody else can change.
+        object.__setattr__(self, "centres_KD", np.array(self.centres_KD, order="C"))
+
+    @property
+    def n_words(self) -> int:
+        """K, the number of words."""
+        return len(self.centres_KD)
+
+    @cached_property
+    def half_squares_K(self) -> NDArray[np.float32]:
+        """|c|² / 2 of each word."""
+        half: NDArray[np.float32] = 0.5 * np.square(self.centres_KD).sum(axis=1)
+        return half
+
+    def assign(self, values_SD: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Return the nearest word of each descriptor, on a tie the first, (S,).
+
+        Distances are rounded, and differently for a descriptor alone: one half-way between two
+        words may be assigned to either.
+        """
+        return self.assign_nearest(values_SD, 1)[:, 0]
+
+    def assign_nearest(self, values_SD: NDArray[np.float32], n_nearest: int) -> NDArray[np.int32]:
+        """Return the nearest words of each descriptor, the nearest first, (S, n_nearest)."""
+        check_shape("descriptors", values_SD.shape[1:], self.centres_KD.shape[1:])
+        if not np.isfinite(values_SD).all():
+            raise InvalidArgument("descriptors must be finite, got NaN or infinity.")
+        words_SM = np.empty((len(values_SD), n_nearest), np.int32)
+        block = max(BLOCK // self.n_words, 1)
+        with one_blas_thread():
+            for start in range(0, len(values_SD), block):
+                rows = slice(start, start + block)
+                # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
+                products = values_SD[rows].astype(np.float32, copy=False) @ self.centres_KD.T
+                np.subtract(self.half_squares_K, products, out=products)
+                for place in range(n_nearest):  # A few passes are faster than sorting all words.
+                    nearest_S = products.argmin(axis=1)
+                    words_SM[rows, place] = nearest_S
+                    products[np.arange(len(products)), nearest_S] = np.inf
+        return words_SM
 
 
 @dataclass(frozen=True)
@@ -345,7 +398,6 @@ def encode_images(
     options: RunOptions = RunOptions(),
     *,
     stage: str = READING,
-    numbers: Sequence[int] | None = None,
 ) -> Iterator[ImageWords | SkippedImage]:
     """Yield the words of each image, or a `SkippedImage`.
 
@@ -353,11 +405,11 @@ def encode_images(
     ----------
     options : `cache` stores the words of images by content, so that a killed run resumes and a
         renamed image is not encoded again. `device` is where a network runs.
-    stage, numbers : as for `map_images`.
+    stage : as for `map_images`.
     """
     cache = None if options.cache is None else WordCache(options.cache, encoder)
     encode = partial(_encode_image, encoder, cache, options.device)
-    yield from map_images(encode, images, options, stage=stage, numbers=numbers)
+    yield from map_images(encode, images, options, stage=stage)
 
 
 def encode_all(

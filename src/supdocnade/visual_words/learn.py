@@ -1,26 +1,34 @@
-"""Learning of visual words: a sample of patches, k-means, and example patches of each word."""
+"""Learning of visual words: a sample of patches, k-means, and example patches of each word.
+
+scikit-learn's mini-batch k-means finds the words on one thread, since its bits depend on their
+number.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument
+from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.images.reading import SkippedImage, map_images
 from supdocnade.runs import RunOptions
+from supdocnade.schema import array, stored
 from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads
-from supdocnade.visual_words.codebook import Codebook, PatchExamples, fit_codebook
 from supdocnade.visual_words.describer import (
     Describer,
     FunctionDescriber,
     NetworkDescriber,
     SIFTDescriber,
 )
-from supdocnade.visual_words.encoder import ImageEncoder, Regions
+from supdocnade.visual_words.encoder import Codebook, ImageEncoder
 from supdocnade.visual_words.settings import VisualWordSettings
 
 SAMPLE_SIZE, NETWORK_SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 40_000, 20
@@ -37,8 +45,71 @@ images are not read: reading an image costs more than describing its patches."""
 MAX_PIXEL_BYTES = 2**27
 """Memory for the pixels of sampled patches; if all do not fit, examples are chosen among fewer."""
 
-SAMPLING = "sampling patches"
-"""Stage reported to `RunOptions.progress`."""
+SAMPLING, LEARNING = "sampling patches", "learning words"
+"""Stages reported to `RunOptions.progress`."""
+
+MAX_WORDS = 100_000
+
+PATCHES_PER_WORD = 4
+"""Mean number of different patches per word, if there are fewer patches than words wanted."""
+
+BATCH_SIZE = 4096
+"""Rows of a mini-batch, or twice the number of clusters if that is more."""
+
+START_ROWS = 30
+"""Rows per cluster among which k-means++ chooses the first centres."""
+
+QUALITY = 70
+"""WebP quality; a patch of 48 × 48 pixels has about 260 bytes, without it 6,912."""
+
+_AS_IT_IS = DecodeConfig(color=True)
+
+
+@dataclass(frozen=True, eq=False)
+class PatchExamples:
+    """Example patches of visual words, the most typical of each word first."""
+
+    pictures: tuple[bytes, ...] = array("K")
+    """A WebP file of each word, the patches in rows; no bytes for a word without examples."""
+    n_examples_K: NDArray[np.int32] = array("K", np.int32, least=0)
+    """(words,) number of examples of each word."""
+    side: int = stored(least=1)
+    """Pixels along a side of a patch."""
+
+    def __post_init__(self) -> None:
+        if [n > 0 for n in self.n_examples_K.tolist()] != [len(each) > 0 for each in self.pictures]:
+            raise InvalidArgument("examples must have a picture of each word with examples")
+
+    @classmethod
+    def of(cls, patches: Sequence[NDArray[np.uint8]], side: int) -> "PatchExamples":
+        """Return examples, given the patches of each word as (examples, side, side, 3) pixels."""
+        pictures = tuple(_draw(each) if len(each) else b"" for each in patches)
+        return cls(pictures, np.array([len(each) for each in patches], np.int32), side)
+
+    def patches(self, word: int) -> NDArray[np.uint8]:
+        """Return the examples of a word, (examples, side, side, 3), as they are after WebP."""
+        n_examples, side = int(self.n_examples_K[word]), self.side
+        if n_examples == 0:
+            return np.empty((0, side, side, 3), np.uint8)
+        n_rows, n_columns = _grid(n_examples)
+        picture = decode(self.pictures[word], _AS_IT_IS, name=f"picture of word {word}")
+        check_shape("picture", picture.shape, (n_rows * side, n_columns * side, 3))
+        rows = picture.reshape(n_rows, side, n_columns, side, 3).swapaxes(1, 2)
+        return rows.reshape(-1, side, side, 3)[:n_examples]
+
+
+def _grid(n_examples: int) -> tuple[int, int]:
+    """Return the rows and columns of a picture."""
+    n_columns = ceil(sqrt(n_examples))
+    return ceil(n_examples / n_columns), n_columns
+
+
+def _draw(patches: NDArray[np.uint8]) -> bytes:
+    (n_rows, n_columns), side = _grid(len(patches)), patches.shape[1]
+    cells = np.zeros((n_rows * n_columns, side, side, 3), np.uint8)
+    cells[: len(patches)] = patches
+    rows = cells.reshape(n_rows, n_columns, side, side, 3).swapaxes(1, 2)
+    return encode(rows.reshape(n_rows * side, n_columns * side, 3), "WEBP", quality=QUALITY)
 
 
 class PatchSample(NamedTuple):
@@ -85,88 +156,36 @@ def learn_words(
     settings.check()
     describer: Describer
     if settings.features == "sift":
-        describer = settings.sift()
+        describer, least = settings.sift(), SAMPLE_SIZE
     elif isinstance(settings.features, str):
-        describer = NetworkDescriber.find(settings.features)
+        describer, least = NetworkDescriber.find(settings.features), NETWORK_SAMPLE_SIZE
     else:
         decoding = replace(settings.sift().decoding, color=True)
         describer = FunctionDescriber(function=settings.features, decoding=decoding)
-    return fit_words(
-        images,
-        describer,
-        settings.regions(),
-        options,
-        n_words=settings.n_words,
-        min_words=min_words,
-        n_nearest=settings.n_nearest,
-        mirror=settings.mirror,
-        seed=seed,
-        contrast_percentile=settings.contrast_percentile,
-        sample_size=settings.sample_size,
-    )
-
-
-def fit_words(
-    images: Sequence[Any],
-    describer: Describer,
-    regions: Regions,
-    options: RunOptions = RunOptions(),
-    *,
-    n_words: int,
-    min_words: int | None = None,
-    n_nearest: int = 1,
-    mirror: bool = False,
-    seed: int,
-    contrast_percentile: float = 0.0,
-    sample_size: int | None = None,
-    n_examples: int = N_EXAMPLES,
-) -> FittedWords:
-    """Learn visual words from images.
-
-    Parameters
-    ----------
-    min_words : as for `fit_codebook`.
-    n_nearest : number of words of a patch.
-    mirror : whether the encoder adds the words of mirror images.
-    contrast_percentile : patches with less contrast than this percentile of the sample get shorter
-        descriptors.
-    sample_size : number of patches in the sample; by default 100,000, or 20 per word if more.
-    n_examples : maximum number of example patches per word.
-    """
-    is_sift = isinstance(describer, SIFTDescriber)
-    least = SAMPLE_SIZE if is_sift else NETWORK_SAMPLE_SIZE
-    size = sample_size or max(least, SAMPLES_PER_WORD * n_words)
-    sample, skipped = sample_patches(
-        images,
-        describer,
-        size,
-        seed,
-        options,
-        with_pixels=n_examples > 0,
-    )
+        least = NETWORK_SAMPLE_SIZE
+    size = settings.sample_size or max(least, SAMPLES_PER_WORD * settings.n_words)
+    sample, skipped = sample_patches(images, describer, size, seed, options)
     if isinstance(describer, NetworkDescriber):
         describer = describer.fit(sample.values_ND, sample.features_BF)
         sample = sample._replace(values_ND=describer.project(sample.values_ND))
-    elif isinstance(describer, SIFTDescriber) and contrast_percentile > 0:
-        floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
+    elif isinstance(describer, SIFTDescriber) and settings.contrast_percentile > 0:
+        floor = float(np.float32(np.percentile(sample.contrast_N, settings.contrast_percentile)))
         weak = sample.contrast_N < floor
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
         describer = replace(describer, sift=replace(describer.sift, contrast_floor=floor))
+    options.progress(LEARNING, 0, 1)
     with limit_threads(options.n_jobs):
-        codebook = fit_codebook(
-            sample.values_ND, n_words, seed, min_words=min_words, progress=options.progress
-        )
-    return FittedWords(
-        encoder=ImageEncoder(
-            describer=describer,
-            codebook=codebook,
-            regions=regions,
-            n_nearest=n_nearest,
-            mirror=mirror,
-        ),
-        examples=choose_examples(codebook, sample, n_examples),
-        skipped=tuple(skipped),
+        codebook = fit_codebook(sample.values_ND, settings.n_words, seed, min_words=min_words)
+    options.progress(LEARNING, 1, 1)
+    encoder = ImageEncoder(
+        describer=describer,
+        codebook=codebook,
+        regions=settings.regions(),
+        n_nearest=settings.n_nearest,
+        mirror=settings.mirror,
     )
+    examples = choose_examples(codebook, sample)
+    return FittedWords(encoder=encoder, examples=examples, skipped=tuple(skipped))
 
 
 def sample_patches(
@@ -175,8 +194,6 @@ def sample_patches(
     sample_size: int,
     seed: int,
     options: RunOptions = RunOptions(),
-    *,
-    with_pixels: bool = True,
 ) -> tuple[PatchSample, list[SkippedImage]]:
     """Draw at most about `sample_size` patches at random, equally many from each image read."""
     if not len(images):
@@ -184,18 +201,11 @@ def sample_patches(
     per_image = max(sample_size // len(images), min(MIN_PER_IMAGE, sample_size))
     n_images = min(len(images), max(sample_size // per_image, 1))
     side = describer.example_side
-    n_candidates = max(MAX_PIXEL_BYTES // (n_images * side * side * 3), 1) if with_pixels else 0
+    n_candidates = max(MAX_PIXEL_BYTES // (n_images * side * side * 3), 1)
     shuffled = named_generator(seed, "sample").permutation(len(images))
     samples, skipped, n_before = [], [], 0
     for sample in map_images(
-        partial(
-            _sample_image,
-            describer,
-            per_image,
-            n_candidates,
-            seed,
-            options.device,
-        ),
+        partial(_sample_image, describer, per_image, n_candidates, seed, options.device),
         images,
         options,
         stage=SAMPLING,
@@ -225,33 +235,90 @@ def _sample_image(
     number: int,
 ) -> PatchSample:
     """Draw patches of one image, and cut out the pixels of the first `n_candidates` drawn."""
-    if n_candidates:
-        pixels, colors = describer.read_with_color(source, name)
-    else:
-        pixels = describer.read(source, name)
+    pixels, colors = describer.read_with_color(source, name)
     found = describer.describe(pixels, device)
     drawn = named_generator(seed, "patches", number).permutation(len(found.values_SD))[:per_image]
     candidates = np.sort(drawn[:n_candidates])
     drawn = np.sort(drawn)
-    side = describer.example_side
+    centres_S2, patch_size_S = found.centres_S2[candidates], found.patch_size_S[candidates]
     image_F = np.empty(0, np.float32) if found.image_F is None else found.image_F
-    if n_candidates:
-        cut = cut_patches(
-            colors, found.centres_S2[candidates], found.patch_size_S[candidates], side
-        )
-    else:
-        cut = np.empty((0, side, side, 3), np.uint8)
     return PatchSample(
         found.values_SD[drawn],
         found.contrast_S[drawn],
         np.full(len(drawn), number),
         image_F[None],
         np.searchsorted(drawn, candidates),
-        cut,
+        cut_patches(colors, centres_S2, patch_size_S, describer.example_side),
     )
 
 
-def choose_examples(codebook: Codebook, sample: PatchSample, n_examples: int) -> PatchExamples:
+def fit_codebook(
+    sample_ND: NDArray[np.float32],
+    n_words: int,
+    seed: int,
+    *,
+    min_words: int | None = None,
+) -> Codebook:
+    """Learn visual words from a sample of descriptors.
+
+    Descriptors of zero, which patches of one colour have, are ignored: they would take a word away
+    from patches with a texture. Later they are assigned like all others.
+
+    Parameters
+    ----------
+    sample_ND : (sample, descriptor size), with at least as many different rows as words.
+    n_words : 2 to 100,000.
+    min_words : if there are fewer different descriptors than `n_words`, learn one word per four
+        descriptors, but at least this many. By default, raise.
+    """
+    check_count("n_words", n_words, least=2)
+    if sample_ND.ndim != 2 or not np.isfinite(sample_ND).all():
+        raise InvalidArgument(
+            f"descriptors must be a finite matrix, got one of shape {sample_ND.shape}."
+        )
+    if n_words > MAX_WORDS:
+        raise InvalidArgument(f"n_words must be at most {MAX_WORDS}, got {n_words}.")
+    sample = np.ascontiguousarray(sample_ND[np.any(sample_ND != 0, axis=1)], np.float32)
+    if len(sample) < n_words or len(np.unique(sample[: 50 * n_words], axis=0)) < n_words:
+        n_different = len(np.unique(sample, axis=0))
+        if n_different < n_words:
+            if min_words is None:
+                raise InvalidArgument(
+                    f"n_words must be at most the number of different patches, {n_different}, "
+                    f"got {n_words}."
+                )
+            n_words = max(n_different // PATCHES_PER_WORD, min_words, 2)
+        if n_different < n_words:
+            raise InvalidArgument(
+                f"images must have at least {n_words} different patches, got {n_different}."
+            )
+    return Codebook(find_centres(sample, n_words, named_generator(seed, "codebook")))
+
+
+def find_centres(
+    values_ND: NDArray[np.float32], n_clusters: int, generator: np.random.Generator
+) -> NDArray[np.float32]:
+    """Return the centres of k-means, (clusters, columns).
+
+    Parameters
+    ----------
+    values_ND : (rows, columns), with at least as many different rows as clusters.
+    """
+    from sklearn.cluster import MiniBatchKMeans  # Slow to import; prediction does not need it.
+
+    means = MiniBatchKMeans(
+        n_clusters,
+        batch_size=max(BATCH_SIZE, 2 * n_clusters),
+        init_size=max(START_ROWS * n_clusters, BATCH_SIZE),
+        n_init=1,
+        random_state=int(generator.integers(2**31)),
+    )
+    with threadpool_limits(1):  # The bits depend on the number of threads.
+        means.fit(values_ND)
+    return np.ascontiguousarray(means.cluster_centers_, np.float32)
+
+
+def choose_examples(codebook: Codebook, sample: PatchSample) -> PatchExamples:
     """Return the most typical candidates of each word.
 
     A candidate is the more typical the nearer it is to the word, but the best patch of each image
@@ -264,7 +331,7 @@ def choose_examples(codebook: Codebook, sample: PatchSample, n_examples: int) ->
     rank_in_image_M = _count_repeats(word_M[order] * 2**32 + image_M[order], order)
     order = np.lexsort((distance_M, rank_in_image_M, word_M))
     rank_M = _count_repeats(word_M[order], order)
-    chosen = order[rank_M[order] < n_examples]
+    chosen = order[rank_M[order] < N_EXAMPLES]
     ends = np.searchsorted(word_M[chosen], np.arange(1, codebook.n_words))
     patches = np.split(sample.pixels_M[chosen], ends)
     return PatchExamples.of(patches, sample.pixels_M.shape[1])

@@ -61,7 +61,7 @@ def test_every_problem_is_found(photos):
         "a tag on fewer than 3 photographs",
         "too few to hold any out: buiding (1).",
         "is not an image that can be read",
-        "is too long and narrow",
+        "is too small or too narrow",
         "a photograph is in two classes",
         "near-duplicates: buiding/same.png, building/000.png.",
         "near-duplicates: building/001.png, building/lighter.png.",

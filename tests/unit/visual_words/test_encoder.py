@@ -1,4 +1,5 @@
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 from PIL import Image
 from tests.networks import LAYERS, install_network
 from tests.textures import as_png, stripes, write_images
+from threadpoolctl import threadpool_limits
 
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
@@ -15,16 +17,17 @@ from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.reading import SkippedImage, content_key
 from supdocnade.runs import RunOptions
 from supdocnade.schema import load, save
-from supdocnade.visual_words.codebook import Codebook, fit_codebook
 from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import (
     KIND,
+    Codebook,
     ImageEncoder,
     ImageWords,
     Regions,
     WordCache,
     encode_images,
 )
+from supdocnade.visual_words.learn import fit_codebook
 
 CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))
 PLAIN = SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
@@ -61,12 +64,16 @@ def test_256_pixels_have_961_words_even_where_there_is_nothing_to_see():
     assert len(encoder().encode(np.full((256, 256), 200, np.uint8)).ids) == 961
 
 
-def test_too_small_an_image_is_named():
-    small = "has 40 × 9 pixels, and patches of 16 need at least 13 × 13"
-    with pytest.raises(UnreadableImage, match=f"holiday is too small: it {small}"):
+def test_too_small_an_image_is_named(tmp_path):
+    small = "is too small or too narrow: patches of 16 need at least 13 × 13 pixels, got 40 × 9"
+    with pytest.raises(UnreadableImage, match=rf"holiday {small}\.$"):
         encoder().encode(np.zeros((9, 40), np.uint8), "holiday")
-    with pytest.raises(UnreadableImage, match="the image is too small"):
-        encoder().encode(np.zeros((9, 40), np.uint8))
+    narrow = SIFTDescriber(decoding=DecodeConfig(max_side=20), sift=DenseSIFTConfig())
+    path = tmp_path / "a.png"
+    path.write_bytes(as_png(np.zeros((18, 80), np.uint8)))
+    for refuse in (narrow.read, lambda source: narrow.check_size(source.read_bytes(), str(path))):
+        with pytest.raises(UnreadableImage, match=r"a\.png is too .* got 20 × 4 after resizing\."):
+            refuse(path)
 
 
 def test_fingerprints_differ_where_words_could():
@@ -218,8 +225,7 @@ def test_cells_of_the_mirror_image_follow():
 
 
 def words(images, **options):
-    numbers = options.pop("numbers", None)
-    found = encode_images(ENCODER, images, RunOptions(**options), numbers=numbers)
+    found = encode_images(ENCODER, images, RunOptions(**options))
     return [each if isinstance(each, SkippedImage) else each.ids for each in found]
 
 
@@ -414,3 +420,43 @@ def test_a_disk_without_room_is_named(tmp_path, monkeypatch):
     with pytest.raises(StorageError, match="cannot be written: No space left on device"):
         cache.put(WORDS)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_assignment_is_the_nearest_centre():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(300, 128)).astype(np.float32)
+    values = rng.normal(size=(1000, 128)).astype(np.float32)
+    distances = ((values[:, None].astype(float) - centres[None]) ** 2).sum(axis=2)
+    words = Codebook(centres).assign(values)
+    np.testing.assert_array_equal(words, distances.argmin(axis=1))
+    assert words.dtype == np.int32
+
+
+def test_zeros_are_assigned_and_blocks_do_not_matter(monkeypatch):
+    centres = np.array([[1, 0], [0, 2]], np.float32)
+    centres.setflags(write=False)
+    book = Codebook(centres[::-1])
+    values = np.array([[2, 0], [0, 0], [0, 3]], np.float64)
+    assert book.assign(values).tolist() == [1, 1, 0]
+    monkeypatch.setattr("supdocnade.visual_words.encoder.BLOCK", 2)  # One descriptor at a time.
+    assert book.assign(values).tolist() == [1, 1, 0]
+    with pytest.raises(InvalidArgument, match="descriptors must be finite"):
+        book.assign(np.full((1, 2), np.nan))
+    assert book.assign(np.empty((0, 2), np.float32)).tolist() == []
+
+
+def test_descriptors_of_another_size_are_refused():
+    with pytest.raises(InvalidArgument, match=r"descriptors must have shape \(2,\), got \(3,\)"):
+        Codebook(np.eye(2, dtype=np.float32)).assign(np.zeros((1, 3), np.float32))
+
+
+def test_words_do_not_depend_on_the_number_of_blas_threads():
+    rng = np.random.default_rng(1)
+    codebook = Codebook(rng.random((240, 128)).astype(np.float32))
+    values = rng.random((2000, 128)).astype(np.float32)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"), ThreadPoolExecutor(4) as workers:
+            found += workers.map(codebook.assign, [values] * 8)
+    for words in found:
+        np.testing.assert_array_equal(words, found[0])

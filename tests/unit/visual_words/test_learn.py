@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.textures import stripes
@@ -6,27 +11,34 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.runs import RunOptions
+from supdocnade.seeding import named_generator
+from supdocnade.threads import limit_threads
 from supdocnade.visual_words.describer import SIFTDescriber
-from supdocnade.visual_words.encoder import Regions
-from supdocnade.visual_words.learn import cut_patches, fit_words, sample_patches
+from supdocnade.visual_words.learn import (
+    PatchExamples,
+    cut_patches,
+    find_centres,
+    fit_codebook,
+    learn_words,
+    sample_patches,
+)
+from supdocnade.visual_words.settings import VisualWordSettings
 
 PLAIN = SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
 IMAGES = [stripes(number) for number in range(12)]
-WHOLE = Regions.of((1, 1))
 SKIP = RunOptions(on_error="skip")
+ROOT = Path(__file__).parents[3]
+VALUES = np.random.default_rng(0).normal(size=(4000, 16)).astype(np.float32)
+
+
+def learn(images, n_words, options=RunOptions(), seed=0, **settings):
+    settings = VisualWordSettings(n_words=n_words, grid=(1, 1), **settings)
+    return learn_words(images, settings, seed, options)
 
 
 def test_the_same_words_for_any_number_of_workers():
     one, two = (
-        fit_words(
-            IMAGES,
-            PLAIN,
-            WHOLE,
-            RunOptions(n_jobs=n_jobs),
-            n_words=8,
-            seed=3,
-            contrast_percentile=20,
-        )
+        learn(IMAGES, 8, RunOptions(n_jobs=n_jobs), seed=3, contrast_percentile=20)
         for n_jobs in (1, 2)
     )
     assert one.encoder.fingerprint() == two.encoder.fingerprint()
@@ -45,17 +57,17 @@ def test_a_sample_is_bounded_and_of_real_patches(size, n_images):
 
 
 def test_the_floor_of_contrast_is_a_percentile():
-    fitted = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=0, contrast_percentile=25)
+    fitted = learn(IMAGES, 8, contrast_percentile=25)
     floor = fitted.encoder.describer.sift.contrast_floor
     contrast = np.concatenate([dense_sift(image).contrast_S for image in IMAGES])
     assert (contrast < floor).mean() == pytest.approx(0.25, abs=0.01)
-    plain = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=0)
+    plain = learn(IMAGES, 8)
     assert plain.encoder.describer.sift.contrast_floor == 0
 
 
 def test_examples_belong_to_their_words():
     """Every example, looked for in its image, is a patch that the encoder gives that word."""
-    fitted = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=0, n_examples=16)
+    fitted = learn(IMAGES, 8)
     found = []
     for image in IMAGES:
         encoded = fitted.encoder.encode(image)
@@ -73,9 +85,9 @@ def test_examples_belong_to_their_words():
 
 def test_examples_are_of_many_images_before_they_are_of_one():
     same = [IMAGES[0]] * 6
-    fitted = fit_words(same, PLAIN, WHOLE, n_words=2, seed=0, n_examples=6)
+    fitted = learn(same, 2)
     # Six equal images: the best patch of each is the same one, six times.
-    patches = fitted.examples.patches(0).astype(int)
+    patches = fitted.examples.patches(0)[:6].astype(int)
     assert np.abs(patches - patches[:1]).mean() < 4  # The pictures are compressed.
 
 
@@ -91,20 +103,147 @@ def test_a_patch_is_cut_around_its_centre():
 
 def test_images_that_cannot_be_read():
     with pytest.raises(UnreadableImage, match="image 1 is empty"):
-        fit_words([IMAGES[0], b""], PLAIN, WHOLE, n_words=4, seed=0)
-    fitted = fit_words([IMAGES[0], b""], PLAIN, WHOLE, SKIP, n_words=4, seed=0)
+        learn([IMAGES[0], b""], 4)
+    fitted = learn([IMAGES[0], b""], 4, SKIP)
     assert [each.number for each in fitted.skipped] == [1]
     with pytest.raises(InvalidArgument, match="X must have an image that can be read, got 2"):
-        fit_words([b"", b""], PLAIN, WHOLE, SKIP, n_words=4, seed=0)
+        learn([b"", b""], 4, SKIP)
     with pytest.raises(InvalidArgument, match="X must have an image, got none"):
-        fit_words([], PLAIN, WHOLE, n_words=4, seed=0)
+        learn([], 4)
 
 
 def test_more_words_than_patches_are_refused():
     with pytest.raises(InvalidArgument, match="n_words must be at most the number of different"):
-        fit_words(IMAGES[:1], PLAIN, WHOLE, n_words=5000, seed=0)
+        learn(IMAGES[:1], 5000)
 
 
-def test_no_examples_are_kept_where_none_are_wanted():
-    fitted = fit_words(IMAGES, PLAIN, WHOLE, n_words=4, seed=0, n_examples=0)
-    assert fitted.examples.patches(3).shape == (0, 16, 16, 3)
+def blobs(n_blobs, count, seed=0):
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(0, 10, (n_blobs, 6)).astype(np.float32)
+    labels = rng.integers(n_blobs, size=count)
+    return centres, centres[labels] + rng.normal(0, 0.1, (count, 6)).astype(np.float32), labels
+
+
+def test_planted_words_are_found():
+    centres, values, labels = blobs(12, 3000)
+    codebook = fit_codebook(values, 12, seed=0)
+    words = codebook.assign(values)
+    # One word a blob, and one blob a word.
+    pairs = set(zip(words.tolist(), labels.tolist(), strict=True))
+    assert len(pairs) == 12
+    order = codebook.assign(centres)
+    np.testing.assert_allclose(codebook.centres_KD[order], centres, atol=0.05)
+
+
+def test_descriptors_of_zero_make_no_word():
+    _, values, _ = blobs(3, 300)
+    with_zeros = np.concatenate([values, np.zeros((300, 6), np.float32)])
+    book = fit_codebook(with_zeros, 3, seed=0)
+    assert (abs(book.centres_KD).sum(axis=1) > 1).all()
+
+
+def test_many_words_are_made_in_small_batches():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(6000, 4)).astype(np.float32)
+    book = fit_codebook(values, 2500, seed=0)
+    assert book.n_words == 2500
+    spread = ((values - book.centres_KD[book.assign(values)]) ** 2).sum(axis=1).mean()
+    assert spread < 0.25 * values.var(axis=0).sum()
+
+
+@pytest.mark.parametrize(
+    ("count", "n_words", "message"),
+    [
+        (50, 1, "n_words must be a whole number of at least 2, got 1"),
+        (50, 100_001, "n_words must be at most 100000"),
+        (50, 51, "n_words must be at most the number of different patches, 50, got 51"),
+    ],
+)
+def test_odd_numbers_of_words_are_refused(count, n_words, message):
+    with pytest.raises(InvalidArgument, match=message):
+        fit_codebook(blobs(3, count)[1], n_words, seed=0)
+
+
+@pytest.mark.parametrize(("min_words", "expected"), [(4, 12), (20, 20)])
+def test_few_descriptors_have_fewer_words_if_they_may(min_words, expected):
+    values = blobs(3, 50)[1]
+    assert fit_codebook(values, 51, seed=0, min_words=min_words).n_words == expected
+    assert fit_codebook(values, 50, seed=0, min_words=min_words).n_words == 50
+    with pytest.raises(InvalidArgument, match="at least 51 different patches, got 50"):
+        fit_codebook(values, 60, seed=0, min_words=51)
+
+
+def test_equal_descriptors_are_one():
+    values = np.repeat(np.eye(4, dtype=np.float32), 50, axis=0)
+    assert fit_codebook(values, 4, seed=0).n_words == 4
+    with pytest.raises(InvalidArgument, match="different patches, 4, got 5"):
+        fit_codebook(values, 5, seed=0)
+
+
+def test_clusters_worked_by_hand():
+    values = np.repeat(np.array([[0, 0], [0, 2], [10, 0], [10, 2]], np.float32), 50, axis=0)
+    found = find_centres(values, 2, named_generator(0, "codebook"))
+    np.testing.assert_allclose(found[np.argsort(found[:, 0])], [[0, 1], [10, 1]], atol=0.3)
+
+
+@pytest.mark.parametrize("n_clusters", [20, 300])
+def test_the_bits_do_not_depend_on_the_threads(n_clusters):
+    found = []
+    for threads in (1, 2, 3, 8):
+        with limit_threads(threads):
+            found.append(find_centres(VALUES, n_clusters, named_generator(3, "codebook")))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_the_bits_do_not_depend_on_the_environment():
+    code = """
+import sys, numpy as np
+from supdocnade.visual_words.learn import fit_codebook
+values = np.random.default_rng(0).normal(size=(4000, 16)).astype(np.float32)
+sys.stdout.buffer.write(fit_codebook(values, 300, seed=3).centres_KD.tobytes())
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "OMP_NUM_THREADS": "3"},
+        cwd=ROOT,
+        capture_output=True,
+    )
+    assert run.returncode == 0, run.stderr
+    with limit_threads(1):
+        assert fit_codebook(VALUES, 300, seed=3).centres_KD.tobytes() == run.stdout
+
+
+def smooth_patches(n_examples, side=48):
+    """Patches whose colours change slowly."""
+    rng = np.random.default_rng(n_examples)
+    corners = rng.integers(0, 256, (n_examples, 2, 1, 3))
+    part = np.linspace(0, 1, side)[:, None, None, None]
+    rows = corners[:, 0] * (1 - part) + corners[:, 1] * part
+    return np.repeat(rows.transpose(1, 0, 2, 3), side, axis=2).round().astype(np.uint8)
+
+
+GIVEN = [smooth_patches(n) for n in (16, 0, 1, 5)]
+EXAMPLES = PatchExamples.of(GIVEN, 48)
+
+
+def test_patches_are_nearly_those_that_were_given():
+    for word, given in enumerate(GIVEN):
+        found = EXAMPLES.patches(word)
+        assert found.shape == given.shape
+        assert len(given) == 0 or np.abs(found.astype(int) - given).mean() < 4
+
+
+def test_pictures_are_far_smaller_than_their_pixels():
+    assert sum(map(len, EXAMPLES.pictures)) * 10 < sum(each.nbytes for each in GIVEN)
+
+
+def test_a_word_with_examples_must_have_a_picture():
+    with pytest.raises(InvalidArgument, match="a picture of each word with examples"):
+        PatchExamples(EXAMPLES.pictures, np.array([16, 1, 1, 5], np.int32), 48)
+
+
+def test_a_picture_of_another_size_is_refused():
+    swapped = PatchExamples(EXAMPLES.pictures, EXAMPLES.n_examples_K[[3, 1, 2, 0]], 48)
+    with pytest.raises(InvalidArgument, match="picture must have shape"):
+        swapped.patches(0)
