@@ -208,7 +208,8 @@ def _make_corpus(folder: Path) -> None:
 def _use_corpus(folder: Path) -> None:
     from supdocnade import Corpus
 
-    corpus = Corpus.open(folder / "corpus", verify=True)
+    corpus = Corpus.open(folder / "corpus")
+    corpus.verify()
     corpus.counts(), corpus.labels
 
 

@@ -63,7 +63,8 @@ resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 corpus = Corpus.create(folder / "large", n_words=N_WORDS)
 for number in range(N_SHARDS):
     corpus.append(shard(number))
-corpus = Corpus.open(folder / "large", verify=True)
+corpus = Corpus.open(folder / "large")
+corpus.verify()
 for result in outputs(DocNADE(**SETTINGS).fit(corpus), corpus):
     print(hashlib.sha256(result.tobytes()).hexdigest())
 
@@ -118,12 +119,13 @@ def test_an_append_that_is_killed_leaves_the_old_corpus(tmp_path):
     corpus.append(np.eye(2, 3), names=["a", "b"])
     for n in (1, 2):  # The ids, and the record.
         assert run(KILLED, corpus.folder, n).returncode == -signal.SIGKILL
-        again = Corpus.open(corpus.folder, verify=True)
+        again = Corpus.open(corpus.folder)
+        again.verify()
         assert again.fingerprint() == corpus.fingerprint()
         assert again.names == ["a", "b"]
     assert (corpus.folder / "shard-00001.ids").exists()
     corpus.append(np.eye(3), names=["c", "d", "e"])
-    assert Corpus.open(corpus.folder, verify=True).names == ["a", "b", "c", "d", "e"]
+    assert Corpus.open(corpus.folder).names == ["a", "b", "c", "d", "e"]
 
 
 APPENDER = """
@@ -150,6 +152,8 @@ def test_processes_that_append_at_once_lose_nothing(tmp_path):
         for name in "xyz"
     ]
     assert [process.wait() for process in processes] == [0, 0, 0]
-    names = Corpus.open(corpus.folder, verify=True).names
+    corpus = Corpus.open(corpus.folder)
+    corpus.verify()
+    names = corpus.names
     pairs = sorted(zip(names[::2], names[1::2], strict=True))
     assert pairs == [(name, str(n)) for name in "xyz" for n in range(1, 9)]

@@ -32,10 +32,9 @@ from supdocnade.scene.prediction import predict_compared
 from supdocnade.schema import load, load_arrays, save, save_arrays
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
-from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import NetworkDescriber, Projection
 from supdocnade.visual_words.encoder import KIND as CACHED
-from supdocnade.visual_words.encoder import EncodedImages, ImageWords, encode_all
+from supdocnade.visual_words.encoder import Codebook, EncodedImages, ImageWords, encode_all
 from supdocnade.visual_words.settings import VisualWordSettings
 from supdocnade.visual_words.to_corpus import (
     FEATURES,
@@ -149,7 +148,8 @@ def write_corpus(path):
 
 
 def read_corpus(path):
-    corpus = Corpus.open(path.parent, verify=True)
+    corpus = Corpus.open(path.parent)
+    corpus.verify()
     assert corpus.counts().shape == corpus.shape
     assert [len(each) for each in read_features(corpus)] == [3]
 

@@ -37,4 +37,4 @@ def test_digests_are_made_again(tmp_path):
         for path, content in before.items():
             path.write_bytes(content)
     assert changed > 5
-    assert Corpus.open(tmp_path / "corpus", verify=True).counts().toarray().tolist() == [[2, 0, 1]]
+    assert Corpus.open(tmp_path / "corpus").counts().toarray().tolist() == [[2, 0, 1]]

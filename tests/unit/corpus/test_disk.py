@@ -30,6 +30,12 @@ def fill(folder):
     return corpus
 
 
+def verified(folder, **options):
+    corpus = Corpus.open(folder, **options)
+    corpus.verify()
+    return corpus
+
+
 @pytest.fixture
 def corpus(tmp_path):
     return fill(tmp_path / "corpus")
@@ -39,7 +45,7 @@ EVERYTHING = np.vstack([WHOLE, MORE, [[1, 0, 0, 2], [0, 0, 0, 0]]])
 
 
 def test_documents_are_read_back(corpus):
-    for one in (corpus, Corpus.open(corpus.folder, encoder="sift", verify=True)):
+    for one in (corpus, verified(corpus.folder, encoder="sift")):
         assert len(one) == 8
         assert one.shape == (8, 4)
         assert one.n_tokens == 3 + 0 + 4 + 5 + 1 + 3 + 3 + 3
@@ -84,7 +90,7 @@ def test_blocks_are_bounded_and_complete(corpus, n_tokens):
 
 def test_keys_are_stored_if_they_are_given(corpus):
     corpus.append(MORE, keys=["f00", None])
-    for one in (corpus, Corpus.open(corpus.folder, verify=True)):
+    for one in (corpus, verified(corpus.folder)):
         assert one.keys == [None] * 8 + ["f00", None]
     with pytest.raises(InvalidArgument, match="the length 1 of keys must be 2"):
         corpus.append(MORE, keys=["f00"])
@@ -136,7 +142,7 @@ def test_wrong_documents_are_refused_and_nothing_is_stored(corpus, documents, op
         corpus.append(documents, **options)
     assert "\n" not in str(caught.value)
     assert {path.name for path in corpus.folder.iterdir()} == before
-    assert len(Corpus.open(corpus.folder, verify=True)) == 8
+    assert len(verified(corpus.folder)) == 8
 
 
 @pytest.mark.parametrize(
@@ -183,7 +189,7 @@ def test_one_of_two_appenders_is_refused(corpus):
     ):
         corpus.append(MORE)
     corpus.append(MORE)
-    again = Corpus.open(corpus.folder, verify=True)
+    again = verified(corpus.folder)
     assert again.counts().toarray().tolist() == np.vstack([EVERYTHING, WHOLE, MORE]).tolist()
 
 
@@ -198,16 +204,16 @@ def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
         with pytest.raises(StorageError, match="disk full"):
             corpus.append(MORE)
     assert {path.name for path in corpus.folder.iterdir()} == before
-    assert len(Corpus.open(corpus.folder, verify=True)) == len(corpus) == 8
+    assert len(verified(corpus.folder)) == len(corpus) == 8
     corpus.append(WHOLE)
-    assert len(Corpus.open(corpus.folder, verify=True)) == 12
+    assert len(verified(corpus.folder)) == 12
 
 
 def test_leftovers_of_a_killed_append_are_replaced(corpus):
     (corpus.folder / "shard-00003.ids").write_bytes(b"half of")
-    assert len(Corpus.open(corpus.folder, verify=True)) == 8
+    assert len(verified(corpus.folder)) == 8
     corpus.append(WHOLE)
-    assert len(Corpus.open(corpus.folder, verify=True)) == 12
+    assert len(verified(corpus.folder)) == 12
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -239,7 +245,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 def test_a_corpus_of_an_earlier_version_is_read_and_appended_to(tmp_path):
     folder = tmp_path / "corpus"
     shutil.copytree(GOLDEN / "corpus_format_6", folder)
-    corpus = Corpus.open(folder, encoder="sift", verify=True)
+    corpus = verified(folder, encoder="sift")
     assert corpus.fingerprint() == "3b31e5a12d1715b9775378d34c9ff725"
     counts = [[2, 0, 1, 0], [0, 0, 0, 0], [1, 2, 0, 3]]
     assert corpus.counts().toarray().tolist() == counts
@@ -250,7 +256,7 @@ def test_a_corpus_of_an_earlier_version_is_read_and_appended_to(tmp_path):
     corpus.append(WHOLE)
     with pytest.raises(StorageError, match="has changed since it was opened"):
         other.append(WHOLE)
-    for one in (corpus, Corpus.open(folder, encoder="sift", verify=True)):
+    for one in (corpus, verified(folder, encoder="sift")):
         assert one.counts().toarray().tolist() == [*counts, *WHOLE.tolist()]
 
 
@@ -290,7 +296,7 @@ def test_damage_to_any_file_is_found(corpus, part):
             continue
         path.write_bytes(damaged)
         with pytest.raises(StorageError, match=path.name):
-            Corpus.open(corpus.folder, verify=True)
+            verified(corpus.folder)
         with suppress(StorageError):
             counts = Corpus.open(corpus.folder).counts()
             assert counts.shape == (8, 4)
@@ -304,7 +310,6 @@ def forge(corpus, ids):
     shard.path.write_bytes(content)
     checksum = hashlib.blake2b(content, digest_size=16).hexdigest()
     save(shard_path(corpus.folder, 1), SHARD, replace(shard.record(), ids=checksum))
-    return shard.path
 
 
 IDS = [0, 1, 1, 1, 3, 3, 3]
@@ -320,14 +325,10 @@ IDS = [0, 1, 1, 1, 3, 3, 3]
     ],
 )
 def test_forged_ids_are_refused(corpus, ids, message):
-    path = forge(corpus, ids)
+    forge(corpus, ids)
     with pytest.raises(StorageError, match=message) as caught:
-        Corpus.open(corpus.folder, verify=True)
-    assert str(path) in str(caught.value)
-    # What only `verify` checks may be read, but gives no values out of range.
-    with suppress(StorageError):
-        opened = Corpus.open(corpus.folder)
-        assert np.isfinite(opened.counts().data).all()
+        Corpus.open(corpus.folder).counts()
+    assert str(corpus.folder) in str(caught.value)
 
 
 def test_missing_and_irregular_files_are_named(corpus):
