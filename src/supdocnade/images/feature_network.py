@@ -15,7 +15,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -161,12 +161,7 @@ class FeatureNetwork:
     """Rows, columns and channels of each map."""
 
     @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        fingerprint: str | None = None,
-    ) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, fingerprint: str | None = None) -> Self:
         """Read a network and run it once on a test image.
 
         Parameters
@@ -192,7 +187,6 @@ class FeatureNetwork:
                 "with, got another one of this name."
             )
         session = _get_session(path, digest, "cpu", content)
-        _check_input(path, session, description.side)
         n_levels = 3 * description.side**2
         image = np.arange(n_levels).astype(np.uint8).reshape(description.side, description.side, 3)
         try:
@@ -362,25 +356,6 @@ def _damaged(path: Path, error: Exception) -> StorageError:
     return StorageError(f"{path} is damaged, or no network that can be run: {reason}.")
 
 
-def _check_input(path: Path, session: Any, side: int) -> None:
-    """Raise unless a network takes one image of the size that is described."""
-    inputs = session.get_inputs()
-    if len(inputs) != 1:
-        names = ", ".join(repr(each.name) for each in inputs)
-        raise StorageError(f"{path} must have one input, got {names}.")
-    shape, expected = inputs[0].shape, (1, 3, side, side)
-    # Any size fits where the network names none.
-    fits = len(shape) == 4 and all(
-        size == wanted or not isinstance(size, int)
-        for size, wanted in zip(shape, expected, strict=True)
-    )
-    if not fits or inputs[0].type != "tensor(float)":
-        raise StorageError(
-            f"{path} must take float32 images of shape {expected}, as it is described, "
-            f"got {inputs[0].type.removeprefix('tensor')} of shape {tuple(shape)}."
-        )
-
-
 def _describe(
     path: Path, session: Any, description: NetworkDescription, pixels: NDArray[np.uint8]
 ) -> tuple[FeatureMap, ...]:
@@ -388,36 +363,16 @@ def _describe(
 
     A network that was loaded can run, so a failure here is about the image.
     """
-    outputs = _choose_outputs(path, session, description.outputs)
     feed = {session.get_inputs()[0].name: _prepare(pixels, description)}
-    found = session.run(outputs, feed)
+    found = session.run(description.outputs, feed)
+    if description.outputs is None and len(found) > 1:
+        names = ", ".join(repr(each.name) for each in session.get_outputs())
+        raise StorageError(f"{path} has the outputs {names}; its description must name some.")
     return tuple(_arrange(path, np.asarray(each), description) for each in found)
-
-
-def _choose_outputs(path: Path, session: Any, wanted: Sequence[str] | None) -> list[str]:
-    names = [output.name for output in session.get_outputs()]
-    if wanted is None and len(names) == 1:
-        return names
-    listed = ", ".join(repr(name) for name in names)
-    if wanted is None:
-        raise StorageError(f"{path} has the outputs {listed}; its description must name some.")
-    for name in wanted:
-        if name not in names:
-            raise StorageError(
-                f"{path} has no output {name!r}, as it is described; it has {listed}."
-            )
-    return list(wanted)
 
 
 def _prepare(pixels: NDArray[np.uint8], description: NetworkDescription) -> NDArray[np.float32]:
     """Return the input of a network, (1, 3, side, side)."""
-    pixels = np.asarray(pixels)
-    is_image = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
-    if not is_image or pixels.dtype != np.uint8 or 0 in pixels.shape:
-        raise InvalidArgument(
-            "pixels must be uint8 of shape (height, width, 3) or (height, width), "
-            f"got {pixels.dtype} of shape {pixels.shape}."
-        )
     image = Image.fromarray(np.ascontiguousarray(pixels)).convert("RGB")
     size = (description.side, description.side)
     if image.size != size:
