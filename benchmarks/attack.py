@@ -219,7 +219,7 @@ ATTACKS: dict[str, Attack] = {
     "ninety scans": Attack(lambda f: write(f / "x.jpg", progressive_jpeg(90)), ONE, "x.jpg", 0),
     "a comment of 256 MB": Attack(lambda f: write(f / "x.jpg", TEXT_BOMB), ONE, "x.jpg is"),
     "a document": Attack(
-        lambda f: write(f / "x.jpg", "%!PS\n{} loop"), ONE, "x.jpg is a PostScript document"
+        lambda f: write(f / "x.jpg", "%!PS\n{} loop"), ONE, "x.jpg is not an image"
     ),
     "a module beside photographs": Attack(
         lambda f: write(f / "PIL.py", "raise SystemExit('run')"),

@@ -180,9 +180,6 @@ def test_bad_files_are_named_with_the_reason(tmp_path, colors):
     cases = {
         "empty.jpg": (b"", "is empty"),
         "text.jpg": (b"Dear reader, this is no image.", "is not an image that can be read"),
-        "page.jpg": (b"%PDF-1.7\n", "is a PDF document, not a photograph"),
-        "page.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n", "is a PostScript document, not a photograph"),
-        "drawing.png": (b'<?xml version="1.0"?>\n<svg>', "is an SVG drawing, not a photograph"),
         "cut.jpg": (whole[: len(whole) // 2], r"is damaged: .*[Tt]runcated"),
         "phone.heic": (
             b"\0\0\0\x18ftypheic" + b"\0" * 100,
@@ -302,20 +299,6 @@ def test_the_ending_chooses_the_format(tmp_path, colors):
     assert (tmp_path / "a.jpg").read_bytes() == encode(colors, "JPEG")
 
 
-@pytest.mark.parametrize(
-    "image",
-    [
-        np.zeros((4, 4, 4), np.uint8),
-        np.zeros((4, 4)),
-        np.zeros((0, 4), np.uint8),
-        np.zeros(4, np.uint8),
-    ],
-)
-def test_other_arrays_are_refused(image):
-    with pytest.raises(InvalidArgument, match="image must be uint8"):
-        encode(image)
-
-
 PACKET = b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>"
 
 
@@ -353,10 +336,6 @@ def test_keywords_of_iptc(tmp_path, data_sets, expected):
     assert read_embedded_keywords(tmp_path / "a.jpg") == (b"", expected)
 
 
-def test_other_settings_are_refused(tmp_path, colors):
-    with pytest.raises(InvalidArgument, match="kind must be one of"):
-        encode(colors, "GIF")
-    with pytest.raises(InvalidArgument, match="quality must be at most 100"):
-        encode(colors, "JPEG", quality=101)
+def test_other_endings_are_refused(tmp_path, colors):
     with pytest.raises(InvalidArgument, match="ending of a file's name"):
         write_image(tmp_path / "a.gif", colors)
