@@ -3,7 +3,7 @@
 The folder is on this machine or on another file system, `s3://bucket/photos`. Its metadata file
 gives tags and may give other classes (`metadata`). If a photograph gets no tags from it, its tags
 are the keywords in its XMP sidecar or in the file itself (`keywords`). `PhotoFolder.notes` names
-files and folders that are passed over, and columns of the metadata that are not read.
+files that are not photographs, and columns of the metadata that are not read.
 """
 
 import os
@@ -98,7 +98,7 @@ class FolderListing:
 
     photographs: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-    """Files that are not photographs, and system folders."""
+    """Files that are not photographs."""
     metadata: list[str] = field(default_factory=list)
     sidecars: list[str] = field(default_factory=list)
     """XMP files."""
@@ -236,9 +236,9 @@ def describe_photographs(
 def list_folder(root: str | os.PathLike[str]) -> FolderListing:
     """Return the names of the photographs and other files below a folder.
 
-    Hidden files and folders are skipped. On this machine, each folder is read once, also if several
-    links lead to it or the links form a loop. A sub-folder that cannot be read counts as a
-    photograph, as a broken link does, so that reading it reports the error.
+    Hidden files and folders, and those of the system, are skipped. On this machine, each folder is
+    read once, also if several links lead to it or the links form a loop. A sub-folder that cannot
+    be read counts as a photograph, as a broken link does, so that reading it reports the error.
     """
     listing = _list_remote(os.fspath(root)) if is_remote(root) else _list_local(Path(root))
     listing.sort()
@@ -259,7 +259,7 @@ def _list_local(root: Path) -> FolderListing:
                 continue
             visited.add((status.st_dev, status.st_ino))
             with os.scandir(root / below) as entries:
-                visible = [entry for entry in entries if not entry.name.startswith(".")]
+                visible = [entry for entry in entries if not _is_hidden(entry.name)]
         except OSError as error:
             if below:
                 listing.photographs.append(below)
@@ -267,9 +267,7 @@ def _list_local(root: Path) -> FolderListing:
             raise StorageError(f"{root} cannot be read: {error.strerror}.") from error
         for entry in sorted(visible, key=lambda entry: entry.name):
             name = f"{below}/{entry.name}" if below else entry.name
-            if entry.name.lower() in SYSTEM_FOLDERS:
-                listing.others.append(name)
-            elif entry.is_symlink():
+            if entry.is_symlink():
                 if os.path.isdir(entry.path):
                     links.append(name)
                 else:
@@ -287,23 +285,21 @@ def _list_remote(root: str) -> FolderListing:
     system, top = open_file_system(root)
     with storage_errors(root):
         paths = system.find(top)
-    listing, passed_over = FolderListing(), set[str]()
+    listing = FolderListing()
     for path in paths:
         name = path[len(top) :].strip("/")
-        parts = name.split("/")
-        if not name or any(part.startswith(".") for part in parts):
-            continue
-        of_system = [part.lower() in SYSTEM_FOLDERS for part in parts]
-        if any(of_system):
-            passed_over.add("/".join(parts[: of_system.index(True) + 1]))
-        else:
+        if name and not any(map(_is_hidden, name.split("/"))):
             listing.add(name)
-    listing.others.extend(passed_over)
     return listing
 
 
+def _is_hidden(name: str) -> bool:
+    """Return whether a file or folder is hidden, or is a folder of the system."""
+    return name.startswith(".") or name.lower() in SYSTEM_FOLDERS
+
+
 def describe_passed_over(others: Sequence[str], *, with_tables: bool = True) -> list[str]:
-    """Return sentences about the files and folders that `list_folder` passed over.
+    """Return sentences about the files that are not photographs.
 
     `with_tables` names tables in which someone may expect tags.
 
@@ -320,9 +316,6 @@ def describe_passed_over(others: Sequence[str], *, with_tables: bool = True) -> 
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kinds = ", ".join(f"{count} {ending}" for ending, count in ordered)
         notes.append(f"ignored: {kinds}.")
-    if folders := [name for name in others if _is_system_folder(name)]:
-        several = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
-        notes.append(f"ignored: the system folder {folders[0]}{several}.")
     if tables:
         names, expected = ", ".join(sorted(tables)), ", ".join(METADATA_NAMES)
         notes.append(f"ignored: {names}; tags are read from one of {expected}.")
@@ -331,15 +324,7 @@ def describe_passed_over(others: Sequence[str], *, with_tables: bool = True) -> 
 
 def count_endings(names: Iterable[str]) -> Counter[str]:
     """Return the number of files by the ending of their names in lower case."""
-    return Counter(
-        PurePosixPath(name).suffix.lower() or "without ending"
-        for name in names
-        if not _is_system_folder(name)
-    )
-
-
-def _is_system_folder(name: str) -> bool:
-    return name.rpartition("/")[2].lower() in SYSTEM_FOLDERS
+    return Counter(PurePosixPath(name).suffix.lower() or "without ending" for name in names)
 
 
 def folder_label(name: str, classes: str = "top") -> str | None:

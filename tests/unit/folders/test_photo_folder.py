@@ -65,7 +65,6 @@ def test_what_is_passed_over_is_said(tmp_path):
     assert [record.path.name for record in found.records] == ["a.jfif"]
     assert found.notes == (
         "ignored: 2 .mts, 1 .csv, 1 .mp4, 1 without ending.",
-        "ignored: the system folder __MACOSX and 1 more.",
         "ignored: tags_free.tsv; tags are read from one of metadata.jsonl, metadata.csv.",
     )
 
