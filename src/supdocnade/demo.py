@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_choice, check_count
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, encode
-from supdocnade.storage import temporary_target, write_atomically
+from supdocnade.storage import write_atomically
 
 ARCHIVE = Path(__file__).with_name("scenes.zip")
 METADATA = "metadata.jsonl"
@@ -85,10 +85,6 @@ def write_scenes(
     n_per_class, first, classes : see `drawn_scenes`.
     max_side : longest side in pixels of smaller copies, as JPEG files; by default the files are
         those of the archive.
-
-    Raises
-    ------
-    StorageError : the folder holds a file that this call would not write.
     """
     root, files, lines = Path(folder), {}, []
     for index, (line, content) in enumerate(_read_archive(n_per_class, first, classes)):
@@ -100,7 +96,6 @@ def write_scenes(
         lines.append(json.dumps({**line, "file_name": name}) + "\n")
     paths = [root / name for name in files]
     files[METADATA] = "".join(lines).encode()
-    _check_folder(root, set(files))
     for name, content in files.items():
         write_atomically(root / name, content)
     return paths
@@ -124,15 +119,3 @@ def _read_archive(
             for number in range(first, first + n_per_class):
                 name = scene_name(label, number)
                 yield by_name[name], archive.read(name)
-
-
-def _check_folder(root: Path, expected: set[str]) -> None:
-    """Raise unless a folder is missing or holds only files of the expected names."""
-    if root.exists() and not root.is_dir():
-        raise StorageError(f"{root} must be a folder, got a file.")
-    for path in sorted(root.rglob("*")):
-        name = path.relative_to(root)
-        # An interrupted call may leave a partial file.
-        final = name.with_name(temporary_target(name.name))
-        if not path.is_dir() and not {name.as_posix(), final.as_posix()} & expected:
-            raise StorageError(f"{root} must hold nothing but these scenes, got {name}.")

@@ -4,7 +4,7 @@ import pytest
 
 from supdocnade import storage
 from supdocnade.demo import ARCHIVE, CLASSES, METADATA, N_PER_CLASS, drawn_scenes, write_scenes
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument
 
 OPTIONS = {"classes": ("coast", "street"), "max_side": 48}
 
@@ -62,13 +62,3 @@ def test_an_interrupted_call_is_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "_swept", set())  # As in a new process.
     write_scenes(tmp_path / "a", 2, **OPTIONS)
     assert read_all(tmp_path / "a") == first
-
-
-def test_other_files_are_not_joined(tmp_path):
-    write_scenes(tmp_path, 1, **OPTIONS)
-    (tmp_path / "coast" / "holiday.jpg").write_bytes(b"private")
-    with pytest.raises(StorageError, match=r"nothing but these scenes, got coast/holiday\.jpg"):
-        write_scenes(tmp_path, 1, **OPTIONS)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="must be a folder, got a file"):
-        write_scenes(tmp_path / "file", 1, **OPTIONS)
