@@ -13,10 +13,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from supdocnade.cluster import map_shards
 from supdocnade.errors import ClusterError, StorageError, UnwritableFile
+from supdocnade.images.reading import content_key
 from supdocnade.images.source import absolute_address, is_source, source_name, stamp_sources
 from supdocnade.runs import RunOptions
 from supdocnade.storage import (
@@ -339,12 +338,4 @@ def _absolute_names(images: Sequence[Any]) -> list[str | None]:
 def _stamps(images: Sequence[Any]) -> list[Any]:
     """Return what changes with each image: size and time of its file, or a digest of the image."""
     stamps = iter(stamp_sources(each for each in images if is_source(each)))
-    return [next(stamps) if is_source(each) else _digest_image(each) for each in images]
-
-
-def _digest_image(image: Any) -> str:
-    """Return a digest of an image in memory: the bytes of a file, an array, or a PIL image."""
-    pixels = np.ascontiguousarray(
-        np.frombuffer(image, np.uint8) if isinstance(image, bytes | bytearray) else image
-    )
-    return hashlib.blake2b(pixels.tobytes() + repr(pixels.shape).encode()).hexdigest()
+    return [next(stamps) if is_source(each) else content_key(each) for each in images]
