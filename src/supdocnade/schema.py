@@ -99,7 +99,6 @@ def stored(
     default: Any = MISSING,
     *,
     default_factory: Any = MISSING,
-    choices: tuple[str, ...] | None = None,
     axis: str | None = None,
     **limits: float,
 ) -> Any:
@@ -108,11 +107,10 @@ def stored(
     Parameters
     ----------
     default, default_factory : as for `dataclasses.field`.
-    choices : values that a string may have.
     axis : letter of the axis of the record's arrays whose length a list has.
     limits : `least`, `above`, `most` or `below`, of every number in the field.
     """
-    metadata = {"rule": _Rule(limits, choices, axis)}
+    metadata = {"rule": _Rule(limits, axes=axis)}
     return field(default=default, default_factory=default_factory, metadata=metadata)
 
 

@@ -79,7 +79,6 @@ class Everything:
     temperature: float = stored(above=0)
     count: int = stored(least=1, most=9)
     flag: bool
-    colour: str = stored(choices=("red", "blue"))
     names: tuple[str, ...] | None = stored(axis="H")
     classes: tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
     pair: tuple[int, str]
@@ -106,7 +105,6 @@ RECORD = Everything(
     temperature=0.5,
     count=3,
     flag=True,
-    colour="red",
     names=("a", "b"),
     classes=("x", "y"),
     pair=(1, "one"),
@@ -166,7 +164,6 @@ def test_other_kinds_and_formats_are_named(tmp_path):
         ({"count": 10}, "count must be a finite number"),
         ({"count": 7}, "count must not be 7"),
         ({"flag": 1}, "flag must be of type bool, got 1"),
-        ({"colour": "green"}, "colour must be one of 'red', 'blue', got 'green'"),
         ({"names": ["a"]}, "the length 1 of names must be 2, that of axis H elsewhere"),
         ({"names": "ab"}, "names must be a list, got 'ab'"),
         ({"classes": [1, "a"]}, "classes must be "),
@@ -219,7 +216,6 @@ def test_an_array_that_may_be_missing_is_none():
 
 def test_what_could_not_be_read_is_not_saved(tmp_path):
     for name, value in (
-        ("colour", "green"),
         ("weight_HK", np.ones((3, 4))),
         ("settings", {1: 2}),
         ("half_N", np.array([1e6])),

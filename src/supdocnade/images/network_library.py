@@ -167,7 +167,8 @@ def load_efficientnet_lite(
     fingerprint : as in `FeatureNetwork.load`.
     """
     digest = hashlib.blake2b(read_file(weights), digest_size=8, salt=bytes([VERSION]))
-    folder = cache_folder() / f"{name}-{digest.hexdigest()}"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(cache, "supdocnade/networks", f"{name}-{digest.hexdigest()}")
     path = folder / f"{name}.onnx"
     if folder.exists():
         try:
@@ -190,11 +191,6 @@ def load_efficientnet_lite(
                 f"{str(error).rstrip('.')}; set XDG_CACHE_HOME to a folder that can be written."
             ) from error
     return FeatureNetwork.load(path, fingerprint=fingerprint)
-
-
-def cache_folder() -> Path:
-    """Return the folder of converted networks."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "supdocnade/networks")
 
 
 def read_weights(path: Path) -> dict[str, NDArray[Any]]:
