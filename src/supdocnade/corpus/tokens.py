@@ -16,6 +16,7 @@ from scipy import sparse
 
 from supdocnade.checks import available_memory
 from supdocnade.errors import InvalidArgument
+from supdocnade.schema import rises_to
 
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus
@@ -81,8 +82,7 @@ def check_indices(name: str, matrix: Any) -> Any:
 
 def _check_ends(ends: NDArray[Any], n_lines: int) -> int:
     """Return the last end of the rows or columns of a matrix, or raise `ValueError`."""
-    whole = ends.dtype.kind in "iu" and ends.shape == (n_lines + 1,)
-    if not whole or ends[0] != 0 or (ends[1:] < ends[:-1]).any():
+    if ends.shape != (n_lines + 1,) or not rises_to(ends[-1], ends):
         raise ValueError(f"its index pointers must be {n_lines + 1} numbers that rise from 0")
     return int(ends[-1])
 

@@ -272,10 +272,6 @@ def fit_codebook(
         descriptors, but at least this many. By default, raise.
     """
     check_count("n_words", n_words, least=2)
-    if sample_ND.ndim != 2 or not np.isfinite(sample_ND).all():
-        raise InvalidArgument(
-            f"descriptors must be a finite matrix, got one of shape {sample_ND.shape}."
-        )
     if n_words > MAX_WORDS:
         raise InvalidArgument(f"n_words must be at most {MAX_WORDS}, got {n_words}.")
     sample = np.ascontiguousarray(sample_ND[np.any(sample_ND != 0, axis=1)], np.float32)
