@@ -121,8 +121,8 @@ def index(folder: Path, n_photographs: int) -> None:
     for numbers, counts in blocks(folder, n_photographs):
         hidden_BH, proba_BC, presence_BA = outputs(fitted, counts)
         writer.add(
-            [("/photographs", f"2024/07/photograph-{number}.jpg") for number in numbers],
-            [(number, number) for number in numbers],
+            [f"/photographs/2024/07/photograph-{number}.jpg" for number in numbers],
+            [(f"2024/07/photograph-{number}.jpg", number, number) for number in numbers],
             [bytes(100)] * len(numbers),
             hidden_BH,
             np.hstack([proba_BC, presence_BA]).astype(np.float32),

@@ -56,13 +56,11 @@ def build(model: Path, folder: Path, size: int) -> Figures:
     start = time.perf_counter()
     for first in range(0, size, BLOCK):
         n = min(BLOCK, size - first)
+        names = [f"2024/{number % 12}/copy{number}.jpg" for number in range(first, first + n)]
         near = centres[rng.integers(N_CLUSTERS, size=n)]
         writer.add(
-            [
-                ("/photographs", f"2024/{number % 12}/copy{number}.jpg")
-                for number in range(first, first + n)
-            ],
-            [(number, number) for number in range(first, first + n)],
+            [f"/photographs/{name}" for name in names],
+            [(name, number, number) for number, name in enumerate(names, start=first)],
             [number.to_bytes(100, "little") for number in range(first, first + n)],
             near * (1 + 0.3 * rng.standard_normal(near.shape, np.float32)),
             np.hstack(
@@ -92,10 +90,10 @@ def ask(model: Path, folder: Path) -> Figures:
         gallery.count_classes(rows)
         gallery.count_tags(rows)
         for row in rows[:60].tolist():
-            gallery.tags(row), gallery.label(row), gallery.path(row)
+            gallery.tags(row), gallery.label(row), gallery.paths[row]
 
     questions: dict[str, Callable[[int], object]] = {
-        "similar_ms": lambda n: gallery.nearest(gallery.topics(n * 97), TOP, but=n * 97),
+        "similar_ms": lambda n: gallery.nearest(gallery.topics_NH[n * 97], TOP, but=n * 97),
         "tag_ms": lambda n: search(tags=[tags[n % len(tags)]]),
         "tag_in_class_ms": lambda n: search(tags=[tags[n % len(tags)]], label=label),
         "rare_word_ms": lambda n: search(words=f"copy{n + 1000}"),

@@ -250,7 +250,7 @@ def contents(path: Path) -> Any:
     if (path / NAME).exists():
         gallery = Gallery.load(path, load_scene(path.with_name("model")))
         return [
-            (gallery.path(n), gallery.label(n), gallery.topics(n).tobytes(), gallery.picture(n))
+            (gallery.paths[n], gallery.label(n), gallery.topics_NH[n].tobytes(), gallery.picture(n))
             for n in range(len(gallery))
         ]
     files = (each for each in path.rglob("*") if each.is_file() and each.name != ".lock")

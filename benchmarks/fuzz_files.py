@@ -227,8 +227,8 @@ def _use_index(folder: Path) -> None:
 
     gallery = Gallery.load(folder / "index", small_model().fitted_)
     for number in range(min(len(gallery), 3)):
-        gallery.picture(number), gallery.path(number), gallery.label(number), gallery.tags(number)
-        gallery.nearest(gallery.topics(number), 3)
+        gallery.picture(number), gallery.paths[number], gallery.label(number), gallery.tags(number)
+        gallery.nearest(gallery.topics_NH[number], 3)
 
 
 def _word_cache(folder: Path) -> Any:

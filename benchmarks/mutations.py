@@ -269,7 +269,7 @@ _TABLE = re.compile(r"CREATE TABLE (\w+) \((.*)\)")
 _STATEMENTS = (
     "DROP TABLE pictures", "DROP INDEX places", "DELETE FROM about", "DELETE FROM photographs",
     "CREATE TABLE x (y)", "CREATE VIEW x AS SELECT 1", "PRAGMA user_version = 1",
-    "PRAGMA application_id = 1", "PRAGMA journal_mode = DELETE", "ALTER TABLE about ADD x",
+    "PRAGMA journal_mode = DELETE", "ALTER TABLE about ADD x",
     "INSERT INTO about SELECT * FROM about", "INSERT INTO pictures VALUES (99, x'00')",
     "CREATE TRIGGER x AFTER INSERT ON about BEGIN SELECT 1; END",
     "UPDATE photographs SET id = id + 4000000000000000000",

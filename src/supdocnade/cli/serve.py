@@ -65,13 +65,10 @@ def _load_gallery(
     if index is None and not folder.exists():
         return None
     try:
-        gallery = Gallery.load(folder, fitted)
+        return Gallery.load(folder, fitted)
     except StorageError as error:  # Such as the index of a model that was replaced.
         if index is not None:
             raise
         if not quiet:
             print_message(f"note: there is no gallery: {error}")
         return None
-    if not gallery.is_complete and not quiet:
-        print_message(f"note: {folder} is not complete; run supdocnade index again.")
-    return gallery

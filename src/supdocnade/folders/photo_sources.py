@@ -142,17 +142,6 @@ def require_sources(place: str | os.PathLike[str]) -> list[tuple[str, Source]]:
     return found
 
 
-def folder_of_place(place: str | os.PathLike[str]) -> str:
-    """Return the absolute address of the folder to which the names of `find_sources` are relative.
-
-    For tar files this is the working directory, as for their own paths.
-    """
-    kind, address = kind_of_place(place), os.fspath(place)
-    if kind == "list":
-        return absolute_address(_folder_of_list(address))
-    return absolute_address(address if kind == "folder" else "")
-
-
 def expand_pattern(address: str) -> list[str]:
     """Return the files that a pattern stands for; an address without a pattern is itself.
 

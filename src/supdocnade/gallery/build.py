@@ -6,28 +6,28 @@ by the next one. Photographs are read again only if their size or modification t
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError
-from supdocnade.folders.photo_sources import folder_of_place, kind_of_place, require_sources
+from supdocnade.folders.photo_sources import kind_of_place, require_sources
 from supdocnade.gallery.photo_index import (
     NAME,
     NEW_NAME,
     TEXT,
     Gallery,
-    count_bytes,
     create_index,
     database_errors,
     open_index,
     put_in_place,
+    read_photographs,
 )
 from supdocnade.images.decode import make_thumbnail, read_image_file
 from supdocnade.images.reading import READING, SkippedImage, map_images
@@ -51,14 +51,13 @@ BLOCK_SIZE = 128
 SIDE, QUALITY = 640, 80
 """Longest side of a thumbnail in pixels, and its JPEG quality."""
 
-Key = tuple[str, str]
-"""Absolute path of the folder of a photograph, and its path below it."""
+File = tuple[str, int, int]
+"""Name of a photograph below its folder, and size and modification time of its file."""
 
-Stamp = tuple[int, int]
-"""Size and modification time of a file, by which changed files are found."""
+Listed = dict[str, tuple[Source, File]]
+"""Photographs with their absolute paths or addresses."""
 
-Listed = dict[Key, tuple[Source, Stamp]]
-_INSERT = f"INSERT INTO photographs VALUES (NULL{', ?' * 8})"
+_INSERT = f"INSERT OR REPLACE INTO photographs VALUES (NULL{', ?' * 7})"
 
 
 def build_gallery(
@@ -93,21 +92,18 @@ def build_gallery(
     sources = [require_sources(place) for place in places]
     target = Path(os.path.realpath(output))
     is_new = _check_target(target, places)
-    try:
+    with database_errors(target):
         target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{target} cannot be created: {error.strerror}.") from error
     with (
         lock_folder(target),
         closing(IndexWriter(fitted, target, start_over=start_over)) as writer,
     ):
-        listed = _list_photographs([folder_of_place(place) for place in places], sources)
-        whole = [absolute_address(each) for each in places if kind_of_place(each) == "folder"]
-        n_dropped, n_before = writer.keep(listed, whole), len(writer.changed)
-        skipped = _add_photographs(writer, fitted, listed, options)
-        n_changed = n_before - len(writer.changed)
-        n_added = len(listed) - len(writer.kept) - len(skipped) - n_changed
-        changes = {"added": n_added, "changed": n_changed, "dropped": n_dropped}
+        listed, stored = _list_photographs(sources), writer.stored()
+        gone = _find_gone(stored, listed, places)
+        todo = [
+            path for path in listed if path not in stored or stored[path][1:] != listed[path][1][1:]
+        ]
+        skipped = _add_photographs(writer, fitted, listed, todo, options)
         if len(skipped) == len(listed):
             if is_new:
                 with suppress(OSError):  # Somebody else may have put a file there.
@@ -115,9 +111,13 @@ def build_gallery(
                     target.rmdir()
             raise StorageError(
                 f"{', '.join(map(str, places))} must hold a photograph that can be read, got none: "
-                f"{skipped[0].reason}"
+                f"{next(iter(skipped.values())).reason}"
             )
-        return writer.finish(fitted), skipped, changes
+        gallery = writer.finish(fitted, [stored[path][0] for path in gone])
+    n_changed = sum(path in stored and path not in skipped for path in todo)
+    n_added = len(todo) - len(skipped) - n_changed
+    changes = {"added": n_added, "changed": n_changed, "dropped": len(gone)}
+    return gallery, list(skipped.values()), changes
 
 
 def _check_target(target: Path, places: Sequence[str | Path]) -> bool:
@@ -132,152 +132,129 @@ def _check_target(target: Path, places: Sequence[str | Path]) -> bool:
     return is_new
 
 
-def _list_photographs(
-    folders: Sequence[str], sources: Sequence[Sequence[tuple[str, Source]]]
-) -> Listed:
-    """Return all photographs of folders; one that is in two folders counts once."""
-    found: dict[str, tuple[Key, Source]] = {}
-    for folder, some in zip(folders, sources, strict=True):
-        for name, source in some:
-            found.setdefault(absolute_address(source_name(source)), ((folder, name), source))
+def _list_photographs(places: Sequence[Sequence[tuple[str, Source]]]) -> Listed:
+    """Return all photographs of some places; one that is in two places counts once."""
+    found = {
+        absolute_address(source_name(source)): (name, source)
+        for photographs in places
+        for name, source in photographs
+    }
     stamps = stamp_sources([source for _, source in found.values()])
-    pairs = zip(found.values(), stamps, strict=True)
-    return {key: (source, stamp) for (key, source), stamp in pairs}
+    pairs = zip(found.items(), stamps, strict=True)
+    return {path: (source, (name, *stamp)) for (path, (name, source)), stamp in pairs}
+
+
+def _find_gone(stored: Iterable[str], listed: Listed, places: Sequence[str | Path]) -> list[str]:
+    """Return the stored photographs of folders among some places that are not listed.
+
+    A photograph stays if a folder that contains it is listed, since that cannot be read now.
+    """
+    folders = [absolute_address(each) for each in places if kind_of_place(each) == "folder"]
+    within = tuple(join_address(folder, "x")[:-1] for folder in folders)
+    return [
+        path
+        for path in stored
+        if path not in listed
+        and path.startswith(within)
+        and not any(str(folder) in listed for folder in PurePath(path).parents)
+    ]
 
 
 class IndexWriter:
-    """Changes an index, which stays as it is until photographs are added or `finish` is called.
-
-    Attributes
-    ----------
-    kept : photographs that are in the index and need not be read.
-    changed : those whose file has changed, until they are read again.
-    """
+    """Changes an index, which stays as it is until `add` or `finish` is called."""
 
     def __init__(self, fitted: FittedScene, folder: Path, *, start_over: bool = False):
         self.folder, self.model = folder, fitted.fingerprint()
-        self.kept: set[Key] = set()
         self._connection: sqlite3.Connection | None = None
-        self._gone: list[tuple[int]] = []
-        self.changed: dict[Key, int] = {}
         if (folder / NAME).exists() and not start_over:
             self._connection = open_index(folder, self.model, write=True)
 
     def close(self) -> None:
-        """Close the index, without changes since the last call of `add`."""
+        """Close the index, without the changes of an unfinished call."""
         if self._connection is not None:
             self._connection.close()
 
-    def keep(self, listed: Listed, folders: Sequence[str]) -> int:
-        """Drop the photographs of folders that are not listed; return their number.
-
-        One with another size or time stays until `add`.
-        """
+    def stored(self) -> dict[str, tuple[int, int, int]]:
+        """Return the row, the size and the time of every photograph in the index, by its path."""
         if self._connection is None:
-            return 0
-        n_dropped, paths = 0, {join_address(*key) for key in listed}
-        within = tuple(join_address(folder, "x")[:-1] for folder in folders)
-        query = "SELECT id, folder, name, size, time FROM photographs LIMIT ?"
-        most = count_bytes(self.folder) // 16  # A forged file may repeat its pages.
+            return {}
         with database_errors(self.folder):
-            for row, folder, name, *stamp in self._connection.execute(query, (most,)):
-                key = folder.decode(*TEXT), name.decode(*TEXT)
-                if any(
-                    (key[0], each.as_posix()) in listed for each in PurePosixPath(key[1]).parents
-                ):
-                    continue  # Its folder is listed, since it cannot be read now.
-                if key not in listed:
-                    is_listed = join_address(*key) in paths  # In another folder.
-                    if is_listed or join_address(*key).startswith(within):
-                        self._gone.append((row,))
-                        n_dropped += not is_listed
-                elif listed[key][1] == tuple(stamp):
-                    self.kept.add(key)
-                else:
-                    self.changed[key] = row
+            rows = read_photographs(self._connection, self.folder, "path", "id", "size", "time")
+            stored = {path.decode(*TEXT): (row, size, time) for path, row, size, time in rows}
             self._connection.rollback()
-        return n_dropped
+        return stored
 
     def add(
         self,
-        keys: Sequence[Key],
-        stamps: Sequence[Stamp],
+        paths: Sequence[str],
+        files: Sequence[File],
         pictures: Sequence[bytes],
         topics_NH: NDArray[np.float32],
         proba_NP: NDArray[np.float32],
-        *,
-        is_complete: bool = False,
     ) -> None:
-        """Add photographs to the index, and remove those that were dropped, in a transaction.
+        """Add photographs to the index, or replace them, in a transaction.
 
         The probabilities of a photograph are those of all classes and then of all tags.
         """
         is_new = self._connection is None
-        self._gone += [(self.changed.pop(key),) for key in keys if key in self.changed]
         with database_errors(self.folder):
             connection = self._connection or create_index(self.folder, self.model)
             with connection:  # Commits, or rolls back after an error.
                 connection.execute("BEGIN")
-                connection.execute("UPDATE about SET is_complete = ?", (is_complete,))
-                for table in ("photographs", "pictures"):
-                    connection.executemany(f"DELETE FROM {table} WHERE id = ?", self._gone)
-                pairs = zip(keys, stamps, pictures, topics_NH, proba_NP, strict=True)
-                for (folder, name), stamp, picture, topics_H, proba_P in pairs:
+                pairs = zip(paths, files, pictures, topics_NH, proba_NP, strict=True)
+                for path, (name, *stamp), picture, topics_H, proba_P in pairs:
                     words = "".join(f" {word}" for word in fold_words(name))
-                    texts = (natural_key(join_address(folder, name))[0], folder, name, words)
+                    texts = (natural_key(path)[0], path, words)
                     values = (topics_H.astype("<f4").tobytes(), proba_P.astype("<f4").tobytes())
                     stored = (*(text.encode(*TEXT) for text in texts), *stamp, *values)
                     row = connection.execute(_INSERT, stored).lastrowid
                     connection.execute("INSERT INTO pictures VALUES (?, ?)", (row, picture))
             self._connection = put_in_place(self.folder, connection) if is_new else connection
-        self._gone = []
 
-    def finish(self, fitted: FittedScene) -> Gallery:
-        """Mark the index as complete, and return it; nothing can be added afterwards."""
-        if self._connection is None:
-            raise StorageError(f"{self.folder} has no photographs.")
+    def finish(self, fitted: FittedScene, gone: Sequence[int] = ()) -> Gallery:
+        """Drop the photographs of some rows and return the index, which is then not changed."""
+        connection, self._connection = self._connection, None
+        assert connection is not None
         with database_errors(self.folder):
-            ((was_complete,),) = self._connection.execute("SELECT is_complete FROM about")
-            if self._gone or not was_complete:
-                nothing = np.empty((0, 0), np.float32)
-                self.add([], [], [], nothing, nothing, is_complete=True)
-            connection, self._connection = self._connection, None
+            with connection:
+                connection.execute("BEGIN")
+                query = "DELETE FROM photographs WHERE id = ?"
+                connection.executemany(query, [(row,) for row in gone])
             connection.execute("BEGIN")
         return Gallery(self.folder, connection, fitted)
 
 
 def _add_photographs(
-    writer: IndexWriter, fitted: FittedScene, listed: Listed, options: RunOptions
-) -> list[SkippedImage]:
-    """Read photographs that are not in the index, and add them; return the unreadable ones."""
-    todo = [key for key in listed if key not in writer.kept]
-    skipped: list[SkippedImage] = []
-    block: dict[Key, tuple[ImageWords, bytes]] = {}
+    writer: IndexWriter, fitted: FittedScene, listed: Listed, todo: list[str], options: RunOptions
+) -> dict[str, SkippedImage]:
+    """Read photographs and add them; return the unreadable ones."""
+    skipped: dict[str, SkippedImage] = {}
+    block: dict[str, tuple[ImageWords, bytes]] = {}
 
     def write() -> None:
         words, pictures = zip(*block.values(), strict=True)
-        keys = list(block)
+        paths = list(block)
         block.clear()
         photographs = fitted.compare(words)
         proba_NP = np.hstack([fitted.class_proba(photographs), fitted.tag_proba(photographs)])
-        stamps = [listed[key][1] for key in keys]
-        writer.add(keys, stamps, pictures, photographs.topics_BH, proba_NP.astype(np.float32))
+        files = [listed[path][1] for path in paths]
+        writer.add(paths, files, pictures, photographs.topics_BH, proba_NP.astype(np.float32))
 
-    sources = [listed[key][0] for key in todo]
     results = map_images(
         partial(_read_photograph, fitted.encoder),
-        sources,
+        [listed[path][0] for path in todo],
         replace(options, on_error="skip", progress=no_progress),
     )
+    n_kept = len(listed) - len(todo)
     try:
-        for number, (key, result) in enumerate(zip(todo, results, strict=True), start=1):
+        for number, (path, result) in enumerate(zip(todo, results, strict=True), start=1):
             if isinstance(result, SkippedImage):
-                skipped.append(result)
+                skipped[path] = result
             else:
-                block[key] = result
+                block[path] = result
             if len(block) == BLOCK_SIZE:
                 write()
-            options.progress(READING, len(writer.kept) + number, len(listed))
+            options.progress(READING, n_kept + number, len(listed))
     finally:  # Also after Ctrl-C.
         if block:
             write()

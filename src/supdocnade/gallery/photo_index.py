@@ -11,16 +11,14 @@ has no views, triggers or functions; it is opened read-only, and what is read fr
 
 import hashlib
 import os
-import re
 import sqlite3
-import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,6 @@ from numpy.typing import NDArray
 from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.folders.tags import spell_tag
 from supdocnade.images.decode import JPEG_START
-from supdocnade.images.source import join_address
 from supdocnade.text import fold_words
 from supdocnade.threads import one_blas_thread
 
@@ -40,24 +37,24 @@ Int64s = NDArray[np.int64]
 
 NAME, NEW_NAME = "supdocnade-index.sqlite", "supdocnade-index.partial"
 SCHEMA = (
-    "CREATE TABLE about (model TEXT, is_complete INTEGER)",
-    "CREATE TABLE photographs (id INTEGER PRIMARY KEY, sort_key BLOB, folder BLOB, name BLOB, "
-    "words BLOB, size INTEGER, time INTEGER, topics BLOB, probabilities BLOB)",
-    "CREATE TABLE pictures (id INTEGER PRIMARY KEY, picture BLOB)",
-    "CREATE UNIQUE INDEX places ON photographs (sort_key, folder, name)",
+    "CREATE TABLE about (model TEXT)",
+    "CREATE TABLE photographs (id INTEGER PRIMARY KEY, sort_key BLOB, path BLOB, words BLOB, "
+    " size INTEGER, time INTEGER, topics BLOB, probabilities BLOB)",
+    "CREATE TABLE pictures (id INTEGER PRIMARY KEY REFERENCES photographs ON DELETE CASCADE, "
+    "picture BLOB)",
+    "CREATE UNIQUE INDEX places ON photographs (sort_key, path)",
 )
 """Sorted by names. Features and probabilities are rows of float32; texts are blobs, too."""
 TEXT = ("utf-8", "surrogatepass")
 """Encoding of texts, and its errors: the name of a file may be invalid Unicode."""
 
-_APPLICATION, _FORMAT = 0x53444E47, 4
-_PAGE_BYTES, _MAX_VALUE_BYTES, _WAIT_SECONDS = 16_384, 2**20, 60.0
+_FORMAT, _MAX_VALUE_BYTES, _WAIT_SECONDS = 5, 2**20, 60.0
+_SETTINGS = (
+    "PRAGMA page_size = 16384",
+    "PRAGMA auto_vacuum = FULL",
+    f"PRAGMA user_version = {_FORMAT}",
+)
 _MAKE_AGAIN = "supdocnade index --replace makes it again"
-_UNAVAILABLE = {
-    *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY),
-    *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
-}
-"""SQLite's codes for a file that may be intact, but cannot be read or written now."""
 
 
 @contextmanager
@@ -70,9 +67,9 @@ def database_errors(folder: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
+    except sqlite3.OperationalError as error:  # The file may be intact.
+        raise UnwritableFile(f"{path} cannot be read or written: {error}.") from error
     except (sqlite3.Error, LookupError, TypeError, ValueError, AttributeError) as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _UNAVAILABLE:
-            raise UnwritableFile(f"{path} cannot be read or written: {error}.") from error
         raise StorageError(f"{path} is damaged: {error}; {_MAKE_AGAIN}.") from error
 
 
@@ -84,18 +81,24 @@ def open_index(folder: Path, model: str, *, write: bool = False) -> sqlite3.Conn
     with database_errors(folder):
         if journal.exists():  # SQLite would change the file, and remove files that it names.
             raise ValueError(f"{journal.name} is not a part of an index")
-        connection = _connect(path, "rw" if write else "ro")
+        mode = "rw" if write else "ro"
+        if not (write or os.access(folder, os.W_OK) or path.with_name(f"{NAME}-wal").exists()):
+            mode = "ro&immutable=1"  # SQLite cannot make its log.
+        connection = _connect(path, mode)
         try:
             connection.execute("BEGIN")
-            connection.execute("SELECT * FROM sqlite_schema LIMIT 1")
-        except sqlite3.OperationalError:  # In a read-only folder the log cannot be made.
-            connection.close()
-            if write or path.with_name(f"{NAME}-wal").exists():
-                raise
-            connection = _connect(path, "ro&immutable=1")
-            connection.execute("BEGIN")
-        try:
-            _check(connection, folder, model)
+            ((version,),) = connection.execute("PRAGMA user_version")
+            if version != _FORMAT:
+                raise StorageError(
+                    f"{folder} has format {version}, this version reads {_FORMAT}; {_MAKE_AGAIN}."
+                )
+            found = connection.execute(
+                "SELECT sql FROM sqlite_schema ORDER BY name LIMIT 9"
+            ).fetchall()
+            if found != [(statement,) for statement in SCHEMA]:
+                raise ValueError("its tables are not those of an index")
+            if connection.execute("SELECT model FROM about LIMIT 2").fetchall() != [(model,)]:
+                raise StorageError(f"{folder} was made with another model; {_MAKE_AGAIN}.")
         except BaseException:
             connection.close()
             raise
@@ -113,44 +116,34 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
+    connection.execute("PRAGMA foreign_keys=ON")
     return connection
 
 
-def _check(connection: sqlite3.Connection, folder: Path, model: str) -> None:
-    ((application,),) = connection.execute("PRAGMA application_id")
-    ((version,),) = connection.execute("PRAGMA user_version")
-    if application != _APPLICATION:
-        raise StorageError(f"{folder} is not an index of supdocnade.")
-    if version != _FORMAT:
-        raise StorageError(
-            f"{folder} has format {version}, this version reads {_FORMAT}; {_MAKE_AGAIN}."
-        )
-    found = connection.execute("SELECT sql FROM sqlite_schema ORDER BY name LIMIT 9").fetchall()
-    if found != [(statement,) for statement in SCHEMA]:
-        raise ValueError("its tables are not those of an index")
-    if connection.execute("SELECT model FROM about LIMIT 2").fetchall() != [(model,)]:
-        raise StorageError(f"{folder} was made with another model; {_MAKE_AGAIN}.")
-
-
-def count_bytes(folder: Path) -> int:
-    """Return the size of an index: what is read from it cannot be larger."""
-    return sum(path.stat().st_size for path in folder.glob(f"{NAME}*"))
+def read_photographs(
+    connection: sqlite3.Connection, folder: Path, *columns: str
+) -> Iterator[tuple[Any, ...]]:
+    """Yield columns of all photographs, in the order of their names, after checking their types."""
+    types = tuple(int if name in ("id", "size", "time") else bytes for name in columns)
+    left = sum(path.stat().st_size for path in folder.glob(f"{NAME}*"))
+    query = f"SELECT {', '.join(columns)} FROM photographs ORDER BY sort_key, path"
+    for row in connection.execute(query):
+        if tuple(map(type, row)) != types:
+            raise ValueError("a value has the wrong type")
+        left -= 8 + sum(len(value) for value in row if isinstance(value, bytes))
+        if left < 0:  # A forged file may repeat its pages.
+            raise ValueError("its photographs are more than it can hold")
+        yield row
 
 
 def create_index(folder: Path, model: str) -> sqlite3.Connection:
     """Return a new index of a model, which `put_in_place` makes the index of the folder."""
-    _remove(folder, NEW_NAME, "", "-journal", "-wal", "-shm")
+    for path in folder.glob(f"{NEW_NAME}*"):
+        path.unlink()
     connection = _connect(folder / NEW_NAME, "rwc")
-    for name, value in {
-        "page_size": _PAGE_BYTES,
-        "auto_vacuum": "FULL",
-        "application_id": _APPLICATION,
-        "user_version": _FORMAT,
-    }.items():
-        connection.execute(f"PRAGMA {name}={value}")
-    for statement in SCHEMA:
+    for statement in (*_SETTINGS, *SCHEMA):
         connection.execute(statement)
-    connection.execute("INSERT INTO about VALUES (?, 0)", (model,))
+    connection.execute("INSERT INTO about VALUES (?)", (model,))
     return connection
 
 
@@ -158,20 +151,10 @@ def put_in_place(folder: Path, connection: sqlite3.Connection) -> sqlite3.Connec
     """Replace the index of a folder by a new one; programs that read the old one keep it."""
     connection.execute("PRAGMA journal_mode=WAL")
     connection.close()
-    _remove(folder, NAME, "-journal", "-wal", "-shm")  # They belong to the old index.
+    for path in folder.glob(f"{NAME}-*"):  # They belong to the old index.
+        path.unlink()
     os.replace(folder / NEW_NAME, folder / NAME)
     return _connect(folder / NAME, "rw")
-
-
-def _remove(folder: Path, name: str, *endings: str) -> None:
-    for ending in endings:
-        (folder / f"{name}{ending}").unlink(missing_ok=True)
-
-
-_PHOTOGRAPHS = (
-    "SELECT id, time, folder, name, words, topics, probabilities FROM photographs "
-    "ORDER BY sort_key, folder, name"
-)
 
 
 class Gallery:
@@ -181,7 +164,9 @@ class Gallery:
     ----------
     classes, tag_names : of the model.
     threshold : a photograph has a tag if its probability is at least this.
-    is_complete : False if the run that writes the index is unfinished.
+    paths : paths or addresses of the photographs when they were indexed.
+    names : their paths below the deepest folder that has them all.
+    topics_NH : their topic features.
     version : part of the addresses of thumbnails, so that browsers do not show outdated ones.
     """
 
@@ -191,58 +176,45 @@ class Gallery:
         self._folder, self._connection, self._lock = folder, connection, threading.Lock()
         weakref.finalize(self, connection.close)
         with database_errors(folder):
-            ((is_complete,),) = connection.execute("SELECT is_complete FROM about")
-            self.is_complete = bool(is_complete)
             self._read_photographs(fitted.network.config.n_topics)
-        if not self._names:
+        if not self.paths:
             raise StorageError(f"{folder} has no photographs yet; run supdocnade index again.")
+        start = os.path.commonprefix(self.paths).rfind("/") + 1  # noqa: RUF071 (also addresses)
+        self.names = [path[start:] for path in self.paths]
+        self._numbers = {path: number for number, path in enumerate(self.paths)}
 
     def _read_photographs(self, n_topics: int) -> None:
-        """Read everything but the thumbnails; an odd value raises `ValueError` or `TypeError`."""
-        n_classes, n_proba = len(self.classes), len(self.classes) + len(self.tag_names)
-        widths = (4 * n_topics, 4 * n_proba)
-        n_bytes = count_bytes(self._folder)
-        ((last,),) = self._connection.execute("SELECT max(id) FROM photographs").fetchall()
-        n_most = min(last or 0, n_bytes // sum(widths))  # A forged file may repeat its pages.
-        columns = [np.empty((n_most, width), np.uint8) for width in widths]
-        topics, proba = (column.reshape(-1).data for column in columns)
-        words, word_ends, n_text_bytes = bytearray(), list[int](), 0
-        version = hashlib.blake2b(digest_size=4)
-        self._ids, self._folders, self._names = list[int](), list[str](), list[str]()
-        found = self._connection.execute(_PHOTOGRAPHS)
-        for row, (number, time, folder, name, some_words, *values) in enumerate(found):
-            n_text_bytes += len(folder) + len(name) + len(some_words)
-            if row == n_most or n_text_bytes > n_bytes:
-                raise ValueError("its photographs are more than it can hold")
-            # A value of another length raises ValueError.
-            topics[row * widths[0] : (row + 1) * widths[0]] = values[0]
-            proba[row * widths[1] : (row + 1) * widths[1]] = values[1]
+        """Read everything but the thumbnails; an odd value raises `ValueError`."""
+        version, topics, proba = hashlib.blake2b(digest_size=4), bytearray(), bytearray()
+        self._ids, self._words, self.paths = list[int](), list[bytes](), list[str]()
+        columns = ("id", "time", "path", "words", "topics", "probabilities")
+        for row in read_photographs(self._connection, self._folder, *columns):
+            number, time, path, words, some_topics, some_proba = row
             version.update(b"%d %d " % (number, time))
-            words += some_words
-            word_ends.append(len(words))
+            topics += some_topics
+            proba += some_proba
             self._ids.append(number)
-            self._folders.append(sys.intern(folder.decode(*TEXT)))
-            self._names.append(name.decode(*TEXT))
-        self._has_several_folders = len(set(self._folders)) > 1
-        self._words, self._word_ends = bytes(words), np.array(word_ends, np.int64)
+            self._words.append(words)
+            self.paths.append(path.decode(*TEXT))
         self.version = version.hexdigest()
-        topics_NH, proba_NP = (column[: len(self)] for column in columns)
-        self._topics_NH, both_NP = topics_NH.view("<f4"), proba_NP.view("<f4")
-        for values_NX in (self._topics_NH, both_NP):
-            if values_NX.size and not np.isfinite([values_NX.min(), values_NX.max()]).all():
+        n_classes, n_tags = len(self.classes), len(self.tag_names)
+        self.topics_NH = np.frombuffer(topics, "<f4").reshape(len(self), n_topics)
+        proba_NP = np.frombuffer(proba, "<f4").reshape(len(self), n_classes + n_tags)
+        for values in (self.topics_NH, proba_NP):
+            if values.size and not np.isfinite([values.min(), values.max()]).all():
                 raise ValueError("features and probabilities must be finite")
-        self._norm_N = np.einsum("nh,nh->n", self._topics_NH, self._topics_NH)
-        self._presence_AN = both_NP[:, n_classes:].T.copy()  # A search reads few tags.
+        self._norm_N = np.einsum("nh,nh->n", self.topics_NH, self.topics_NH)
+        self._presence_AN = proba_NP[:, n_classes:].T.copy()  # A search reads few tags.
         self._before: dict[int, tuple[int, float, NDArray[np.float32]]] = {}
-        self._new_names: dict[int, tuple[str | None, list[str]]] = {}
+        self._corrected: dict[int, tuple[str | None, list[str] | None]] = {}
         self._predicted_N, self._proba_N = np.zeros(len(self), np.int64), np.ones(len(self))
         if n_classes:
-            self._predicted_N = both_NP[:, :n_classes].argmax(axis=1)
-            self._proba_N = both_NP[:, :n_classes].max(axis=1).astype(np.float64)
+            self._predicted_N = proba_NP[:, :n_classes].argmax(axis=1)
+            self._proba_N = proba_NP[:, :n_classes].max(axis=1).astype(np.float64)
 
     def __len__(self) -> int:
         """Return the number of photographs."""
-        return len(self._names)
+        return len(self.paths)
 
     @classmethod
     def load(cls, folder: str | Path, fitted: "FittedScene") -> "Gallery":
@@ -252,22 +224,6 @@ class Gallery:
         """
         path = Path(folder)
         return cls(path, open_index(path, fitted.fingerprint()), fitted)
-
-    def name(self, number: int) -> str:
-        """Return the path of a photograph below its folder, after the folder if there are more."""
-        name = self._names[number]
-        if not self._has_several_folders:
-            return name
-        return f"{PurePath(self._folders[number]).name}/{name}"
-
-    def path(self, number: int) -> str:
-        """Return the path or address of a photograph when it was indexed."""
-        return join_address(self._folders[number], self._names[number])
-
-    def topics(self, number: int) -> NDArray[np.float32]:
-        """Return the topic features of a photograph, (H,)."""
-        topics_H: NDArray[np.float32] = self._topics_NH[number]
-        return topics_H
 
     def picture(self, number: int) -> bytes:
         """Return the thumbnail of a photograph, a JPEG file."""
@@ -290,11 +246,11 @@ class Gallery:
         but : photograph to leave out, usually the query itself.
         """
         with one_blas_thread():  # There is a thread per question.
-            near_N = self._norm_N - 2 * (self._topics_NH @ topics_H)
+            near_N = self._norm_N - 2 * (self.topics_NH @ topics_H)
         n = 2 * top + 16  # Rounding of the product may change the order of the nearest.
         numbers = np.argpartition(near_N, n)[:n] if n < len(self) else np.arange(len(self))
         # A photograph is at distance 0 from itself.
-        differences = self._topics_NH[numbers].astype(np.float64) - topics_H
+        differences = self.topics_NH[numbers].astype(np.float64) - topics_H
         away = np.linalg.norm(differences, axis=1)
         order = np.lexsort((numbers, away))
         order = order[numbers[order] != (-1 if but is None else but)][:top]
@@ -330,9 +286,10 @@ class Gallery:
             matches_N = self._class_matches(_having_word(self.classes, word))
             tag_matches_N = self._tag_matches(_having_word(self.tag_names, word), least)
             np.maximum(matches_N, tag_matches_N, out=matches_N)
-            matches_N[self._rows_with_word(word)] = 1
-            for number, (new_class, new_tags) in self._new_names.items():
-                if _having_word([new_class or "", *new_tags], word):
+            start = f" {word}".encode()  # Of a part of the path.
+            matches_N[[number for number, each in enumerate(self._words) if start in each]] = 1
+            for number, (new_class, new_tags) in self._corrected.items():
+                if _having_word([new_class or "", *(new_tags or ())], word):
                     matches_N[number] = 1
             proba_N *= matches_N
         found = np.flatnonzero(proba_N)
@@ -348,28 +305,20 @@ class Gallery:
         number = self._numbers.get(path)
         if number is None:
             return
-        predicted, proba = int(self._predicted_N[number]), float(self._proba_N[number])
-        now = predicted, proba, self._presence_AN[:, number].copy()
-        predicted, proba, presence_A = self._before.setdefault(number, now)
-        new_class = None if label in self.classes else label
+        now = self._predicted_N[number], self._proba_N[number], self._presence_AN[:, number].copy()
+        before = self._before.setdefault(number, now)
+        self._predicted_N[number], self._proba_N[number], self._presence_AN[:, number] = before
         if label is not None:
-            predicted, proba = [*self.classes, label].index(label), 1.0
-        own = [spell_tag(tag, self.tag_names) for tag in tags or ()]
-        if tags is not None:
-            presence_A = np.array([name in own for name in self.tag_names], np.float32)
-        self._new_names[number] = new_class, [tag for tag in own if tag not in self.tag_names]
-        self._predicted_N[number], self._proba_N[number] = predicted, proba
-        self._presence_AN[:, number] = presence_A
+            self._predicted_N[number] = [*self.classes, label].index(label)
+            self._proba_N[number] = 1
+        own = None if tags is None else [spell_tag(tag, self.tag_names) for tag in tags]
+        if own is not None:
+            self._presence_AN[:, number] = [name in own for name in self.tag_names]
+        self._corrected[number] = label, own
         self.__dict__.pop("_tag_counts", None)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {self.path(number): number for number in range(len(self))}
 
     def _class_matches(self, classes: Sequence[int]) -> Floats:
         """Return the probability of the predicted class, 0 if it is not one of these."""
-        if not classes:
-            return np.zeros(len(self))
         return np.where(np.isin(self._predicted_N, classes), self._proba_N, 0.0)
 
     def _tag_matches(self, tags: Sequence[int], least: float) -> Floats:
@@ -377,16 +326,11 @@ class Gallery:
         proba_N = self._presence_AN[list(tags)].max(axis=0, initial=0.0)
         return np.where(proba_N >= least, proba_N.astype(np.float64), 0.0)
 
-    def _rows_with_word(self, word: str) -> Int64s:
-        """Return the photographs in whose path a part begins with a word."""
-        wanted = re.compile(re.escape(b" " + word.encode()))
-        starts = [found.start() for found in wanted.finditer(self._words)]
-        return np.unique(np.searchsorted(self._word_ends, starts, "right"))
-
     def count_tags(self, numbers: Int64s) -> list[tuple[str, int]]:
         """Return the tags of some photographs with their numbers, the most frequent first."""
-        everything = len(numbers) == len(self)
-        counts_A = self._tag_counts if everything else self._count_tags(np.sort(numbers))
+        counts_A = self._tag_counts
+        if len(numbers) < len(self):
+            counts_A = self._count_tags(np.sort(numbers))
         return _rank_counts(counts_A, self.tag_names)
 
     @cached_property
@@ -394,23 +338,18 @@ class Gallery:
         return self._count_tags(slice(None))
 
     def _count_tags(self, numbers: Int64s | slice) -> Int64s:
-        counts = [
-            np.count_nonzero(presence_N[numbers] >= self.threshold)
-            for presence_N in self._presence_AN
-        ]
-        return np.array(counts, np.int64)
+        columns = (presence_N[numbers] for presence_N in self._presence_AN)
+        return np.array([np.count_nonzero(each >= self.threshold) for each in columns], np.int64)
 
     def count_classes(self, numbers: Int64s) -> list[tuple[str, int]]:
         """Return the predicted classes of some photographs with their numbers."""
-        if not self.classes:
-            return []
         counts_C = np.bincount(self._predicted_N[numbers], minlength=len(self.classes))
         counts_C = counts_C[: len(self.classes)]  # Without classes that the model does not know.
         return _rank_counts(counts_C, self.classes)
 
     def label(self, number: int) -> tuple[str, float] | None:
         """Return the best class and its probability; None if there is no class."""
-        new_class, _ = self._new_names.get(number, (None, []))
+        new_class, _ = self._corrected.get(number, (None, None))
         if new_class is not None:
             return new_class, 1.0
         if not self.classes:
@@ -419,14 +358,13 @@ class Gallery:
 
     def tags(self, number: int) -> list[tuple[str, float]]:
         """Return the tags of a photograph, the most probable first."""
+        _, new_tags = self._corrected.get(number, (None, None))
+        if new_tags is not None:
+            return [(tag, 1.0) for tag in new_tags]
         proba_A = self._presence_AN[:, number]
-        order = np.argsort(-proba_A, kind="stable").tolist()
-        _, new_tags = self._new_names.get(number, (None, []))
-        return [(tag, 1.0) for tag in new_tags] + [
-            (self.tag_names[tag], float(proba_A[tag]))
-            for tag in order
-            if proba_A[tag] >= self.threshold
-        ]
+        order = np.argsort(-proba_A, kind="stable")
+        given = order[proba_A[order] >= self.threshold].tolist()
+        return [(self.tag_names[tag], float(proba_A[tag])) for tag in given]
 
 
 def _having_word(names: Sequence[str], word: str) -> list[int]:

@@ -141,7 +141,7 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
         gallery = gallery_with(number)
         return await asyncio.to_thread(
             lambda: describe_similar(
-                gallery, gallery.picture(number), gallery.topics(number), limit, but=number
+                gallery, gallery.picture(number), gallery.topics_NH[number], limit, but=number
             )
         )
 
@@ -247,7 +247,7 @@ def _read_correction(service: Service, given: CorrectionIn) -> Correction:
     if given.photograph is not None and given.key is not None:
         raise ApiError("invalid_argument", "photograph and key must not both be given.")
     if given.photograph is not None:
-        name = _gallery_with(service, given.photograph).path(given.photograph)
+        name = _gallery_with(service, given.photograph).paths[given.photograph]
     elif given.key is not None:
         name = clean_name(given.file or "image")
     elif given.file is not None and _get_file(service).has(given.file):

@@ -121,8 +121,8 @@ def describe_photograph(
     label = gallery.label(row)
     return NeighbourOut(
         photograph=row,
-        name=_printable(gallery.name(row)),
-        path=_printable(gallery.path(row)),
+        name=_printable(gallery.names[row]),
+        path=_printable(gallery.paths[row]),
         picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
         label=None if label is None else label[0],
         probability=None if label is None else label[1],

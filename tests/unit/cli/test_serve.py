@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import pytest
 from tests.commands import supdocnade
 
@@ -23,14 +21,6 @@ def test_a_model_is_served_without_the_index_of_an_older_one(monkeypatch, tmp_pa
     assert capsys.readouterr().err == expected
     with pytest.raises(StorageError, match="another model"):
         _load_gallery(model, index, None, quiet=False)
-
-
-def test_an_index_that_is_not_complete_is_served_with_a_note(monkeypatch, tmp_path, capsys):
-    unfinished = SimpleNamespace(is_complete=False)
-    monkeypatch.setattr(Gallery, "load", lambda folder, fitted: unfinished)
-    assert _load_gallery(tmp_path, tmp_path, None, quiet=False) is unfinished
-    expected = f"note: {tmp_path} is not complete; run supdocnade index again.\n"
-    assert capsys.readouterr().err == expected
 
 
 def test_serving_other_machines_needs_a_token(monkeypatch, tmp_path):

@@ -1,6 +1,5 @@
 import gzip
 import io
-import os
 import pickle
 import tarfile
 
@@ -13,7 +12,6 @@ from supdocnade.folders.photo_sources import (
     MAX_TEXT,
     expand_pattern,
     find_sources,
-    folder_of_place,
     scan_photographs,
     scan_tar,
 )
@@ -72,7 +70,6 @@ def test_a_list_names_photographs_relative_to_its_folder(folder):
     sources = find_sources(folder / "some.txt")
     assert [source for _, source in sources] == [record.source for record in found.records]
     assert [name for name, _ in sources][1:3] == ["d.jpg", "forest/c.jpg"]
-    assert folder_of_place(folder / "some.txt") == str(folder)
 
 
 def test_a_list_on_this_machine_finds_sidecars(folder):
@@ -109,7 +106,6 @@ def test_several_tar_files_are_read_in_order(tmp_path, monkeypatch):
         records = scan_photographs(pattern).records
         assert [source_name(record.source) for record in records] == names
         assert [name for name, _ in find_sources(pattern)] == names
-    assert folder_of_place("p-*.tar") == str(tmp_path)
     address = copy_to_memory(tmp_path, "test_pattern")
     records = scan_photographs(f"{address}/p-{{10..11}}.tar").records
     assert [source_name(record.source) for record in records] == [
@@ -133,7 +129,6 @@ def test_names_of_a_folder_are_relative_to_it(folder):
     found = dict(find_sources(folder))
     assert sorted(found) == sorted(NAMES)
     assert found["sea/a.jpg"] == str(folder / "sea" / "a.jpg")
-    assert folder_of_place(os.path.relpath(folder)) == str(folder)
     assert find_sources(folder / "d.jpg") == [(str(folder / "d.jpg"), folder / "d.jpg")]
 
 

@@ -7,7 +7,7 @@ from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
 from supdocnade.gallery import build, photo_index
-from supdocnade.gallery.build import IndexWriter, build_gallery
+from supdocnade.gallery.build import build_gallery
 from supdocnade.gallery.photo_index import NAME, Gallery
 from supdocnade.runs import RunOptions
 
@@ -28,8 +28,8 @@ def contents(gallery):
     """Everything that a gallery says of its photographs."""
     return [
         (
-            gallery.path(number),
-            gallery.topics(number).tolist(),
+            gallery.paths[number],
+            gallery.topics_NH[number].tolist(),
             gallery.label(number),
             gallery.tags(number),
             gallery.picture(number),
@@ -49,7 +49,7 @@ def test_an_index_grows_and_shrinks(tmp_path, fitted, monkeypatch):
         smaller, _, _ = build_gallery(fitted, photos, tmp_path / "index")
         kept = [each for each in kept if each[0] != str(path)]
         assert contents(smaller) == kept
-        near = [number for number, _ in smaller.nearest(smaller.topics(3), 99)]
+        near = [number for number, _ in smaller.nearest(smaller.topics_NH[3], 99)]
         assert near[0] == 3
         assert sorted(near) == list(range(len(smaller)))
     del smaller
@@ -68,7 +68,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         build_gallery(fitted, photos, tmp_path / "again", RunOptions(progress=stop))
     unfinished = Gallery.load(tmp_path / "again", fitted)
-    assert (len(unfinished), unfinished.is_complete) == (13, False)
+    assert len(unfinished) == 13
     assert contents(unfinished) == contents(whole)[:13]
     read, seen = counted(monkeypatch), []
     gallery, _, _ = build_gallery(
@@ -76,7 +76,6 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
     )
     assert len(read) == 11
     assert seen[-1][1:] == (24, 24)
-    assert gallery.is_complete
     assert contents(gallery) == contents(whole)
 
 
@@ -134,7 +133,7 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
     (photos / "a.jpg").write_bytes(photograph(0))
     (photos / "b.jpg").write_bytes(b"nonsense")
     gallery, skipped, _ = build_gallery(fitted, photos, tmp_path / "index")
-    assert [gallery.name(number) for number in range(len(gallery))] == ["a.jpg"]
+    assert gallery.names == ["a.jpg"]
     assert [each.name for each in skipped] == [str(photos / "b.jpg")]
     (photos / "a.jpg").unlink()
     with pytest.raises(StorageError, match=r"photograph that can be read, got none: .*b\.jpg"):
@@ -208,12 +207,6 @@ def test_an_index_has_one_writer_at_a_time(tmp_path, fitted):
     assert len(build_gallery(fitted, photos, tmp_path / "index", options)[0]) == 25
 
 
-def test_an_index_without_photographs_is_not_complete(tmp_path, fitted):
-    with pytest.raises(StorageError, match="has no photographs"):
-        IndexWriter(fitted, tmp_path).finish(fitted)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_several_folders_are_one_gallery(tmp_path, fitted, monkeypatch):
     one, two = tmp_path / "one", tmp_path / "two"
     (one / "inner").mkdir(parents=True)
@@ -223,16 +216,16 @@ def test_several_folders_are_one_gallery(tmp_path, fitted, monkeypatch):
     folders = [one, two, one / "inner"]
     gallery, _, _ = build_gallery(fitted, folders, tmp_path / "index")
     names = ["one/2.jpg", "one/10.jpg", "one/inner/1.jpg", "two/1.jpg"]
-    assert [gallery.name(number) for number in range(len(gallery))] == names
-    assert [gallery.path(number) for number in range(4)] == [str(tmp_path / n) for n in names]
+    assert gallery.names == names
+    assert gallery.paths == [str(tmp_path / n) for n in names]
     read = counted(monkeypatch)
     (one / "inner" / "1.jpg").unlink()
     gallery, _, changes = build_gallery(fitted, two, tmp_path / "index")
-    assert [gallery.name(number) for number in range(len(gallery))] == names
+    assert gallery.names == names
     assert changes == {"added": 0, "changed": 0, "dropped": 0}
     gallery, _, changes = build_gallery(fitted, one, tmp_path / "index")
-    assert [gallery.name(number) for number in range(len(gallery))] == [*names[:2], names[3]]
+    assert gallery.names == [*names[:2], names[3]]
     assert changes == {"added": 0, "changed": 0, "dropped": 1}
     assert read == []
     gallery, _, _ = build_gallery(fitted, two, tmp_path / "index", start_over=True)
-    assert [gallery.name(number) for number in range(len(gallery))] == ["1.jpg"]
+    assert gallery.names == ["1.jpg"]
