@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_count
-from supdocnade.corpus.tokens import MemoryTokens, canonical_counts, split_blocks
+from supdocnade.corpus.tokens import BLOCK_TOKENS, MemoryTokens, canonical_counts, split_blocks
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.schema import array, digest, from_file, load, load_arrays, rises_to, save, stored
 from supdocnade.storage import LOCK, lock_folder, temporary_target, write_atomically
@@ -213,25 +213,16 @@ class Corpus:
         return cls(path, record)
 
     @classmethod
-    def open(cls, folder: str | Path, *, encoder: str | None = None) -> "Corpus":
+    def open(cls, folder: str | Path) -> "Corpus":
         """Open an existing corpus; a damaged or foreign one raises `StorageError`.
 
         Records, and the sizes of all files, are checked at once. Ids are checked for their range
         and order when they are read, and compared with their checksums by `verify`.
-
-        Parameters
-        ----------
-        folder : of the corpus.
-        encoder : fingerprint of the encoder that the corpus must have; None accepts any.
         """
         path = Path(folder)
         if not is_corpus(path):
             raise StorageError(f"{path} is not a corpus: it has no {FILE}.")
         record = load(path / FILE, KIND, CorpusRecord)
-        if encoder is not None and encoder != record.encoder:
-            raise StorageError(
-                f"{path} was made with encoder {record.encoder!r}, but encoder is {encoder!r}."
-            )
         return cls(path, record, _load_shards(path))
 
     def verify(self) -> None:
@@ -374,15 +365,9 @@ class Corpus:
                 ) from error
         return self._matrix(numbers)
 
-    def blocks(self, n_tokens: int = 2**18) -> Iterator[sparse.csr_array]:
-        """Return an iterator over the counts of all documents, some documents at a time.
-
-        Parameters
-        ----------
-        n_tokens : maximum number of tokens of a block; a longer document comes alone.
-        """
-        rows = split_blocks(self.length_B, check_count("n_tokens", n_tokens, least=1))
-        return (self._matrix(each) for each in rows)
+    def blocks(self) -> Iterator[sparse.csr_array]:
+        """Return an iterator over the counts of all documents, some documents at a time."""
+        return (self._matrix(rows_B) for rows_B in split_blocks(self.length_B, BLOCK_TOKENS))
 
     def _matrix(self, rows_B: NDArray[np.int64]) -> sparse.csr_array:
         ids_N = self.read_tokens(rows_B)

@@ -179,10 +179,10 @@ def _make_records(
 
 
 def _open_or_create(folder: str | Path, encoder: ImageEncoder, stored_words: Any) -> Corpus:
-    fingerprint = encoder.fingerprint()
     if is_corpus(Path(folder)):
-        corpus = Corpus.open(folder, encoder=fingerprint)
+        corpus = Corpus.open(folder)
     else:
+        fingerprint = encoder.fingerprint()
         corpus = Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
     path = corpus.folder / WORDS
     if stored_words is not None and not path.exists():
