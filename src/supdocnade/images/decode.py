@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, IptcImagePlugin, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
-from supdocnade.checks import check_choice, check_count, check_flag
+from supdocnade.checks import check_choice, check_count
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, install_command
 from supdocnade.images.raw_preview import as_image_file
 from supdocnade.images.source import Source, is_source, open_address, read_source, source_name
@@ -85,8 +85,6 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         if self.max_side is not None and check_count("max_side", self.max_side, least=1) > MAX_SIDE:
             raise InvalidArgument(f"max_side must be at most {MAX_SIDE}, got {self.max_side}.")
-        for name in ("upscale", "color"):
-            check_flag(name, getattr(self, name))
 
 
 def decode(
@@ -367,9 +365,7 @@ def _flatten(image: Image.Image, name: str, file_format: str | None = None) -> I
         return image.convert("L")
     if image.mode in ("P", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
         return image.convert("RGB")
-    kind = {"F": "a 32-bit float image", "I": "a 32-bit integer image"}.get(image.mode)
-    kind = kind or f"an image of Pillow's mode {image.mode!r}"
-    raise UnreadableImage(f"{name} is {kind}, which is not supported.")
+    raise UnreadableImage(f"{name} has Pillow's mode {image.mode!r}, which is not supported.")
 
 
 def _upper_bits(levels: NDArray[np.uint16], transparent: object) -> Image.Image:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_count, check_range
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import InvalidArgument
 
 Floats = NDArray[np.float32]
 
@@ -112,7 +112,7 @@ class SideWindows(NamedTuple):
 def dense_sift(image: NDArray[np.uint8], config: DenseSIFTConfig | None = None) -> Descriptors:
     """Describe the patches of an image row by row, one patch size after the other.
 
-    Sizes that do not fit into the image are skipped.
+    Sizes that do not fit into the image are skipped; one must fit, see `DenseSIFTConfig`.
 
     Parameters
     ----------
@@ -125,11 +125,6 @@ def dense_sift(image: NDArray[np.uint8], config: DenseSIFTConfig | None = None) 
         )
     height, width = image.shape
     sizes = [size for size in config.patch_sizes if min(height, width) >= least_side(size)]
-    if not sizes:
-        raise UnreadableImage(
-            f"an image must have at least {config.least_side} × {config.least_side} pixels for "
-            f"patches of {min(config.patch_sizes)}, got {height} × {width}."
-        )
     parts = []
     described = _describe(np.ascontiguousarray(image), sizes, config.step)
     for size, (values_SD, norm_S) in zip(sizes, described, strict=True):

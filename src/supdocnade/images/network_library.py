@@ -53,9 +53,6 @@ Weights = Mapping[str, NDArray[Any]]
 DEFAULT_NETWORK = "efficientnet-lite2"
 """The network that the extra `deep` installs."""
 
-RESERVED = ("sift", *SIDES)
-"""Names that imported networks must not have."""
-
 
 def networks_folder() -> Path:
     """Return the folder of imported networks."""
@@ -117,7 +114,7 @@ def import_network(path: Path) -> FeatureNetwork:
     """
     network = FeatureNetwork.load(path)
     name = network.name
-    if name in RESERVED:
+    if name in ("sift", *SIDES):
         raise InvalidArgument(f"the name of a network must not be {name!r}, which is built in.")
     folder = networks_folder() / name
     if _find_imported(name) is not None:
@@ -185,11 +182,9 @@ def load_efficientnet_lite(
     )
     try:
         write_network(folder, convert(read_weights(weights)), description)
-    except UnwritableFile as error:
+    except UnwritableFile:
         if not folder.exists():  # Another process may have written it meanwhile.
-            raise UnwritableFile(
-                f"{str(error).rstrip('.')}; set XDG_CACHE_HOME to a folder that can be written."
-            ) from error
+            raise
     return FeatureNetwork.load(path, fingerprint=fingerprint)
 
 

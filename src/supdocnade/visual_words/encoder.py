@@ -279,14 +279,12 @@ class ImageEncoder:
         size = (pixels.shape[0], pixels.shape[1])
         found = self.describer.describe(pixels, device)
         words_SM = self.codebook.assign_nearest(found.values_SD, self.n_nearest)
+        cells_SG = self.regions.cells(found.centres_S2, size, mirror=self.mirror)
         centres_S2, patch_size_S = found.centres_S2, found.patch_size_S
         if self.mirror:
             mirrored_SM = self.mirrored_codebook.assign_nearest(found.values_SD, self.n_nearest)
             words_SM = np.concatenate([words_SM, mirrored_SM])
-            cells_SG = self.regions.cells(centres_S2, size, mirror=True)
             centres_S2, patch_size_S = np.tile(centres_S2, (2, 1)), np.tile(patch_size_S, 2)
-        else:
-            cells_SG = self.regions.cells(centres_S2, size)
         return EncodedImage(
             self.regions.words(words_SM, cells_SG, self.n_words).astype(np.int32),
             words_SM,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from supdocnade.checks import check_count, check_shape
+from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.images.reading import SkippedImage, map_images
@@ -62,8 +62,6 @@ START_ROWS = 30
 QUALITY = 70
 """WebP quality; a patch of 48 × 48 pixels has about 260 bytes, without it 6,912."""
 
-_AS_IT_IS = DecodeConfig(color=True)
-
 
 @dataclass(frozen=True, eq=False)
 class PatchExamples:
@@ -92,7 +90,8 @@ class PatchExamples:
         if n_examples == 0:
             return np.empty((0, side, side, 3), np.uint8)
         n_rows, n_columns = _grid(n_examples)
-        picture = decode(self.pictures[word], _AS_IT_IS, name=f"picture of word {word}")
+        in_color = DecodeConfig(color=True)
+        picture = decode(self.pictures[word], in_color, name=f"picture of word {word}")
         check_shape("picture", picture.shape, (n_rows * side, n_columns * side, 3))
         rows = picture.reshape(n_rows, side, n_columns, side, 3).swapaxes(1, 2)
         return rows.reshape(-1, side, side, 3)[:n_examples]
@@ -253,11 +252,7 @@ def _sample_image(
 
 
 def fit_codebook(
-    sample_ND: NDArray[np.float32],
-    n_words: int,
-    seed: int,
-    *,
-    min_words: int | None = None,
+    sample_ND: NDArray[np.float32], n_words: int, seed: int, min_words: int | None = None
 ) -> Codebook:
     """Learn visual words from a sample of descriptors.
 
@@ -271,18 +266,12 @@ def fit_codebook(
     min_words : if there are fewer different descriptors than `n_words`, learn one word per four
         descriptors, but at least this many. By default, raise.
     """
-    check_count("n_words", n_words, least=2)
     if n_words > MAX_WORDS:
         raise InvalidArgument(f"n_words must be at most {MAX_WORDS}, got {n_words}.")
     sample = np.ascontiguousarray(sample_ND[np.any(sample_ND != 0, axis=1)], np.float32)
     if len(sample) < n_words or len(np.unique(sample[: 50 * n_words], axis=0)) < n_words:
         n_different = len(np.unique(sample, axis=0))
-        if n_different < n_words:
-            if min_words is None:
-                raise InvalidArgument(
-                    f"n_words must be at most the number of different patches, {n_different}, "
-                    f"got {n_words}."
-                )
+        if n_different < n_words and min_words is not None:
             n_words = max(n_different // PATCHES_PER_WORD, min_words, 2)
         if n_different < n_words:
             raise InvalidArgument(

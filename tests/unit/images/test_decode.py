@@ -100,8 +100,8 @@ def test_a_colour_declared_transparent_is_white(mode, hidden):
     ("image", "message"),
     [
         (Image.new("L", (0, 5)), "the image has 0 × 5 pixels"),
-        (Image.new("F", (5, 5)), "the image is a 32-bit float image"),
-        (Image.fromarray(np.full((5, 5), 70_000, np.int32)), "a 32-bit integer image"),
+        (Image.new("F", (5, 5)), "the image has Pillow's mode 'F'"),
+        (Image.fromarray(np.full((5, 5), 70_000, np.int32)), "the image has Pillow's mode 'I'"),
     ],
 )
 def test_images_that_cannot_be_read_are_refused(image, message):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import decode
 from supdocnade.images.dense_sift import (
     DenseSIFTConfig,
@@ -110,13 +110,6 @@ def test_brighter_and_stronger_images_have_the_same_descriptors():
 @pytest.mark.parametrize(("size", "count"), [((13, 13), 1), ((20, 13), 1), ((21, 13), 2)])
 def test_the_smallest_images(size, count):
     assert len(dense_sift(np.zeros(size, np.uint8)).values_SD) == count
-
-
-def test_images_smaller_than_a_patch_are_refused():
-    with pytest.raises(
-        UnreadableImage, match="at least 13 × 13 pixels for patches of 16, got 12 × 99"
-    ):
-        dense_sift(np.zeros((12, 99), np.uint8))
 
 
 @pytest.mark.parametrize(
