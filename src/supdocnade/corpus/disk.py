@@ -134,14 +134,14 @@ def shard_path(folder: Path, number: int, part: str = "safetensors") -> Path:
 
 def _load_shards(folder: Path) -> list[Shard]:
     """Return the shards in a folder; one that is missing raises `StorageError`."""
+    n_ids = len([*folder.glob("shard-*.ids")])  # First: other processes may append meanwhile.
     names = {path.name for path in folder.glob("shard-*.safetensors")}
     for number in range(len(names)):
         if (name := shard_path(folder, number).name) not in names:
             raise StorageError(f"{folder} is damaged: it lacks {name}, one of {len(names)} shards.")
     # A kill leaves the ids of one shard without a record, never of two.
-    later = shard_path(folder, len(names) + 1, "ids")
-    if later.exists():
-        raise StorageError(f"{folder} is damaged: {later.name} is not of {len(names)} shards.")
+    if n_ids > len(names) + 1:
+        raise StorageError(f"{folder} is damaged: it lacks records of {n_ids} shards.")
     return [Shard(folder, number) for number in range(len(names))]
 
 
