@@ -17,11 +17,10 @@ from supdocnade.serving.problems import ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import (
     JPEG,
     ExplainOut,
+    NeighbourOut,
     PredictionOut,
     PredictOut,
     Schema,
-    SimilarOut,
-    SimilarTo,
     Voter,
 )
 from supdocnade.serving.service import (
@@ -99,36 +98,20 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
         ]
         return _json(PredictOut(predictions=predictions, errors=errors))
 
-    @routes.post(
-        "/similar",
-        response_model=SimilarOut,
-        openapi_extra=BODY,
-        responses=openapi_responses("no_gallery"),
-    )
+    @routes.post("/similar", openapi_extra=BODY, responses=openapi_responses("no_gallery"))
     async def similar(
         request: Request,
         limit: Annotated[
-            int, Query(ge=1, le=MAX_SIMILAR, description="Number of photographs per image.")
+            int, Query(ge=1, le=MAX_SIMILAR, description="Number of photographs.")
         ] = 24,
-    ) -> Response:
-        """Find the photographs of the gallery that are most similar to the images."""
+    ) -> list[NeighbourOut]:
+        """Find the photographs of the gallery that are most similar to one image."""
         gallery = service.get_gallery()
-        async with _processed(service, request, predict_images) as (images, results):
-            errors = _problems(results)
-            found = [
-                SimilarTo(
-                    file=name,
-                    number=number,
-                    photographs=await asyncio.to_thread(
-                        describe_similar, gallery, content, result[1], limit
-                    ),
-                )
-                for number, ((name, content), result) in enumerate(
-                    zip(images, results, strict=True)
-                )
-                if not isinstance(result, ApiError)
-            ]
-        return _json(SimilarOut(similar=found, errors=errors))
+        async with _processed(service, request, predict_images, most=1) as (images, results):
+            ((_, content),), (result,) = images, results
+            if isinstance(result, ApiError):
+                raise result
+            return await asyncio.to_thread(describe_similar, gallery, content, result[1], limit)
 
 
 def _add_explain_route(service: Service, routes: APIRouter) -> None:

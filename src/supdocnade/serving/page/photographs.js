@@ -333,7 +333,7 @@ class Card {
     }
     this.similar.replaceChildren(h("p", { class: "waiting" }, "Searching …"));
     try {
-      const { similar: [{ photographs }] } = await send("/v1/similar?limit=12", this.file, { signal: this.abort.signal });
+      const photographs = await send("/v1/similar?limit=12", this.file, { signal: this.abort.signal });
       this.similar.replaceChildren(h("h4", {}, "More like this in the gallery"), photoGrid(photographs, "small"));
       announce(`${plural(photographs.length, "photograph")} similar to ${this.name}.`);
     } catch (error) {
