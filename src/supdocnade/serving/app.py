@@ -23,7 +23,6 @@ from supdocnade import __version__
 from supdocnade.serving.browse_routes import browse_routes
 from supdocnade.serving.predict_routes import image_routes
 from supdocnade.serving.problems import PROBLEM_TYPES, ApiError, Problem, openapi_responses
-from supdocnade.serving.schemas import StatusOut
 from supdocnade.serving.service import Service
 
 IMAGE_ROUTES = frozenset(("/v1/predict", "/v1/explain", "/v1/similar", "/v1/preview"))
@@ -114,25 +113,19 @@ def page_routes(service: Service) -> APIRouter:
         return PROBLEM_TYPES
 
     @routes.get("/healthz", tags=["server"])
-    async def healthz() -> StatusOut:
+    async def healthz() -> dict[str, str]:
         """Report that the server is running."""
-        return StatusOut(status="ok")
+        return {"status": "ok"}
 
     @routes.get(
         "/readyz",
         tags=["server"],
-        responses={
-            503: {
-                "model": StatusOut,
-                "description": "The server is shutting down, or no worker is free.",
-            }
-        },
+        responses={503: {"description": "The server is shutting down, or no worker is free."}},
     )
-    async def readyz(response: Response) -> StatusOut:
+    async def readyz(response: Response) -> dict[str, str]:
         """Report whether the server accepts new requests."""
         response.status_code = 200 if service.ready else 503
-        status = "ready" if service.ready else "ending" if service.draining else "busy"
-        return StatusOut(status=status)
+        return {"status": "ready" if service.ready else "ending" if service.draining else "busy"}
 
     return routes
 

@@ -5,6 +5,7 @@ image by the digest that its prediction gave. Neither is ever opened or written 
 """
 
 import asyncio
+import json
 from functools import partial
 from typing import Annotated, Any
 
@@ -24,7 +25,6 @@ from supdocnade.serving.schemas import (
     CorrectionOut,
     CorrectionsOut,
     CountOut,
-    ExploreOut,
     LimitsOut,
     ModelOut,
     NeighbourOut,
@@ -73,7 +73,7 @@ def browse_routes(service: Service) -> APIRouter:
             seconds=settings.seconds,
         ),
     )
-    overview = explorer.overview.model_dump_json()
+    overview = json.dumps(explorer.overview, allow_nan=False)
     picture_errors = openapi_responses("not_found", "invalid_argument")
 
     @routes.get("/model")
@@ -81,9 +81,12 @@ def browse_routes(service: Service) -> APIRouter:
         """Describe the model and the limits of this server."""
         return model
 
-    @routes.get("/explore", response_model=ExploreOut)
+    @routes.get("/explore", response_model=dict[str, list[dict[str, Any]]])
     async def explore() -> Response:
-        """Return classes, topics and tags, with the links between them."""
+        """Return classes, topics and tags, with the links between them.
+
+        Tags and classes have their `share` of the photographs, and `elsewhere` that of the others.
+        """
         return Response(overview, media_type="application/json")
 
     @routes.get(

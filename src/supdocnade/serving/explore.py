@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +17,7 @@ from supdocnade.report.class_words import (
 )
 from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.scene.prediction import FittedScene
-from supdocnade.serving.schemas import (
-    ClassOut,
-    ExampleOut,
-    ExploreOut,
-    NeighbourOut,
-    TagOut,
-    TagUses,
-    TopicOut,
-)
+from supdocnade.serving.schemas import NeighbourOut, TagOut
 
 N_TOPICS_OF_TAG, N_EXAMPLES = 3, 8
 N_COMPARED = 24
@@ -51,60 +44,60 @@ class ModelExplorer:
         self._topic_tags, self._topic_classes = topic_frequencies(fitted)
         self.overview = self._overview()
 
-    def _overview(self) -> ExploreOut:
-        classes = [
-            ClassOut(**each, examples=self._examples_of_class(each["label"]))
-            for each in describe_classes(self._fitted)
-        ]
-        return ExploreOut(classes=classes, topics=self._topics(classes), tags=self._tags(classes))
+    def _overview(self) -> dict[str, list[dict[str, Any]]]:
+        classes = describe_classes(self._fitted)
+        for each in classes:
+            each["examples"] = self._examples_of_class(each["label"])
+        return {"classes": classes, "topics": self._topics(classes), "tags": self._tags(classes)}
 
-    def _topics(self, classes: Sequence[ClassOut]) -> list[TopicOut]:
+    def _topics(self, classes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the topics that have examples or support a class or a tag."""
         with_examples = self._fitted.thumbnails.topics
-        linked = [topic for each in classes for topic in each.topics]
+        linked = [topic for each in classes for topic in each["topics"]]
         for tag in range(len(self._fitted.tag_names)):
             linked += self._topic_tags.of_name(tag, N_TOPICS_OF_TAG)
         topics = describe_topics(self._fitted, self._topic_tags, self._topic_classes)
         return [
-            TopicOut(**topics[number], examples=self._examples(with_examples.get(number, ())))
+            {**topics[number], "examples": self._examples(with_examples.get(number, ()))}
             for number in dict.fromkeys([*with_examples, *linked])
         ]
 
-    def _tags(self, classes: Sequence[ClassOut]) -> list[TagUses]:
-        """Return the tags, the most frequent first."""
-        fitted, frequency_A = self._fitted, self._fitted.tag_frequency_A
-        ranked = top_ranked(frequency_A[None], len(frequency_A))[0].tolist()
+    def _tags(self, classes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the tags with their topics and classes, the most frequent first."""
+        names, frequency_A = self._fitted.tag_names, self._fitted.tag_frequency_A
         return [
-            TagUses(
-                tag=tag,
-                frequency=float(frequency_A[number]),
-                topics=self._topic_tags.of_name(number, N_TOPICS_OF_TAG),
-                classes=[
-                    each.label for each in classes if tag in [some.name for some in each.tags]
+            {
+                "tag": names[number],
+                "frequency": float(frequency_A[number]),
+                "topics": self._topic_tags.of_name(number, N_TOPICS_OF_TAG),
+                "classes": [
+                    each["label"]
+                    for each in classes
+                    if names[number] in [some["name"] for some in each["tags"]]
                 ],
-                examples=self._examples_of_tag(tag),
-            )
-            for number, tag in ((number, fitted.tag_names[number]) for number in ranked)
+                "examples": self._examples_of_tag(names[number]),
+            }
+            for number in top_ranked(frequency_A[None], len(frequency_A))[0].tolist()
         ]
 
-    def _examples_of_tag(self, tag: str) -> list[ExampleOut]:
+    def _examples_of_tag(self, tag: str) -> list[dict[str, str]]:
         return self._examples(
             [name for name, tags in self._example_tags.items() if normalize_tag(tag) in tags]
         )
 
-    def _examples_of_class(self, label: str) -> list[ExampleOut]:
+    def _examples_of_class(self, label: str) -> list[dict[str, str]]:
         learned = self._fitted.training_set.photographs
         rows, members_N1 = learned.class_members([label])
         return self._examples([learned.names[row] for row in rows[members_N1[:, 0]]])
 
-    def _examples(self, names: Sequence[str]) -> list[ExampleOut]:
+    def _examples(self, names: Sequence[str]) -> list[dict[str, str]]:
         """Return the first few photographs that have a thumbnail."""
         available = [name for name in names if name in self._example_number][:N_EXAMPLES]
         return [
-            ExampleOut(
-                name=PurePath(name).name,
-                picture=f"/v1/examples/{self._example_number[name]}/picture?v={self._version}",
-            )
+            {
+                "name": PurePath(name).name,
+                "picture": f"/v1/examples/{self._example_number[name]}/picture?v={self._version}",
+            }
             for name in available
         ]
 

@@ -150,21 +150,6 @@ class NeighbourOut(Schema):
     )
 
 
-class SimilarTo(Schema):
-    """The photographs of the gallery nearest to an image."""
-
-    file: str
-    number: int
-    photographs: list[NeighbourOut] = Field(description="Nearest first.")
-
-
-class SimilarOut(Schema):
-    """Photographs similar to the images of the request."""
-
-    similar: list[SimilarTo]
-    errors: list[Problem]
-
-
 class CountOut(Schema):
     """A class or tag with a number of photographs."""
 
@@ -212,68 +197,3 @@ class ModelOut(Schema):
         description="Command that learns from the corrections; null if the server keeps none."
     )
     limits: LimitsOut
-
-
-class ExampleOut(Schema):
-    """A training photograph."""
-
-    name: str
-    picture: str
-
-
-class FrequencyOut(Schema):
-    """Frequency of a tag or class among some training photographs."""
-
-    name: str
-    share: Probability = Field(description="Share of these photographs.")
-    elsewhere: Probability | None = Field(
-        description="Share of all other photographs; null if there are none."
-    )
-
-
-class ClassOut(Schema):
-    """A class with the topics and tags associated with it."""
-
-    label: str
-    n_images: int
-    topics: list[int]
-    tags: list[FrequencyOut] = Field(description="Tags that set its photographs apart.")
-    examples: list[ExampleOut]
-
-
-class TopicOut(Schema):
-    """A topic with the tags and classes associated with it."""
-
-    topic: int
-    strength: float
-    tags: list[FrequencyOut] = Field(
-        description="Tags that set apart the tenth of the photographs that activate it most."
-    )
-    classes: list[FrequencyOut] = Field(description="Their classes.")
-    examples: list[ExampleOut]
-
-
-class TagUses(Schema):
-    """A tag with its topics and classes."""
-
-    tag: str
-    frequency: float = Field(
-        description="Fraction of the photographs with known tags that have the tag."
-    )
-    topics: list[int]
-    classes: list[str]
-    examples: list[ExampleOut]
-
-
-class ExploreOut(Schema):
-    """Classes, topics and tags, with the links between them."""
-
-    classes: list[ClassOut]
-    topics: list[TopicOut]
-    tags: list[TagUses]
-
-
-class StatusOut(Schema):
-    """Status of the server."""
-
-    status: str

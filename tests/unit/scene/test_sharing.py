@@ -108,7 +108,7 @@ def test_a_stripped_model_has_a_report_and_a_page(stripped, tmp_path):
         "supdocnade.serving.explore", reason="needs the extra serve", exc_type=ImportError
     )
     explorer = explore.ModelExplorer(loaded, "0" * 32)
-    assert [each.label for each in explorer.overview.classes] == list(CLASSES)
+    assert [each["label"] for each in explorer.overview["classes"]] == list(CLASSES)
 
 
 def test_nothing_can_be_added_to_a_stripped_model(stripped):
