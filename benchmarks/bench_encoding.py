@@ -26,6 +26,7 @@ from benchmarks.serving import product_model
 from supdocnade import BagOfVisualWords
 from supdocnade.images.decode import decode, write_image
 from supdocnade.images.dense_sift import dense_sift
+from supdocnade.visual_words.encoder import encode_images
 
 N_IMAGES, N_WORDS, SIDE = 64, 240, 256
 MANY = 1600
@@ -76,7 +77,7 @@ def _prediction_ratio(paths: list[Path]) -> float:
     timings = alternate(
         {
             "predictions": lambda: list(model.iter_predictions(paths)),
-            "words": lambda: list(model.fitted_.bag.iter_words(paths)),
+            "words": lambda: list(encode_images(model.fitted_.encoder, paths)),
         }
     )
     return timings["predictions"].median / timings["words"].median
@@ -108,7 +109,7 @@ def main() -> None:
         )
         prediction_ratio = _prediction_ratio(paths)
         many = (paths * (MANY // len(paths) + 1))[:MANY]
-        growth = peak_growth(lambda: [None for _ in bag.iter_words(many)])
+        growth = peak_growth(lambda: [None for _ in encode_images(encoder, many)])
     ms = {name: 1e3 * timing.median / len(paths) for name, timing in timings.items()}
     ours = ms["decode + SIFT + words"]
     print_table(

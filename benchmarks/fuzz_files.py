@@ -176,7 +176,7 @@ def _use_report(folder: Path) -> None:
 
 
 def _make_words(folder: Path) -> None:
-    small_model().fitted_.bag.save(folder / "words")
+    small_model().fitted_.words.save(folder / "words")
 
 
 def _use_words(folder: Path) -> None:

@@ -42,6 +42,7 @@ from supdocnade.images.reading import content_key
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.scene.model import scene_model
 from supdocnade.scene.prediction import Prediction
+from supdocnade.visual_words.encoder import encode_all
 
 NETWORK = DEFAULT_NETWORK
 MODEL = "SupDocNADE, three depths"
@@ -142,7 +143,7 @@ def run_baselines(
     model: SceneModel, photos: PhotoSet, parts: Parts, tag_sets: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the results of methods without a topic model."""
-    encoded = model.fitted_.bag.encode(photos.paths)
+    encoded = encode_all(model.fitted_.encoder, photos.paths)
     pooled_BF = standardize(np.asarray(encoded.global_features, np.float64), parts.train)
     maps = np.split(pooled_BF, np.cumsum(model.fitted_.encoder.map_width)[:-1], axis=1)
     roots_BK = np.sqrt(encoded.counts.toarray())

@@ -21,7 +21,7 @@ from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.reading import SkippedImage
 from supdocnade.runs import RunOptions
 from supdocnade.schema import load_arrays, save_arrays
-from supdocnade.visual_words.encoder import Grid, Regions, count_words
+from supdocnade.visual_words.encoder import Grid, Regions, count_words, encode_images
 from supdocnade.visual_words.learn import LEARNING, SAMPLING
 
 Grids = tuple[Grid, ...]
@@ -141,9 +141,10 @@ def encode_words(
 
     bag.fit(learning, progress=report)
     documents = []
-    for found in bag.iter_words([image for side in sides for image in side]):
+    both = [image for side in sides for image in side]
+    for found in encode_images(bag.encoder_, both, RunOptions(n_jobs=options.n_jobs)):
         assert not isinstance(found, SkippedImage), "an image that cannot be read raises"
-        documents.append(np.sort(found).astype(np.uint16))
+        documents.append(np.sort(found.ids).astype(np.uint16))
         options.progress(stage, len(learning) + len(documents), total)
     words = Words(
         ids_N=np.concatenate(documents),

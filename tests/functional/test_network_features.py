@@ -19,6 +19,7 @@ from supdocnade.images.decode import write_image
 from supdocnade.scene.model import scene_model
 from supdocnade.schema import load_arrays, save_arrays
 from supdocnade.visual_words.describer import NetworkDescriber
+from supdocnade.visual_words.encoder import encode_all
 
 SETTINGS = {**SIFT_SETTINGS, "mirror": False}
 
@@ -64,7 +65,7 @@ def test_it_learns_from_words_and_from_whole_photographs(model):
     one_by_one = [each.label for each in model.iter_predictions(images)]
     assert one_by_one == model.predict(images).tolist()
     # Topics depend on the features of whole photographs.
-    encoded = fitted.bag.encode(images)
+    encoded = encode_all(fitted.encoder, images)
     other = fitted.compute_topics(encoded.counts, encoded.global_features + 1)
     assert not np.array_equal(other, model.transform(images))
 

@@ -1,9 +1,9 @@
 """Photographs to counts of visual words, and damping of counts, as scikit-learn transformers."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,10 @@ from supdocnade.estimators.persistence import WORDS, VisualWords
 from supdocnade.images.reading import SkippedImage, check_images
 from supdocnade.runs import ProgressCallback, RunOptions, no_progress
 from supdocnade.schema import load
-from supdocnade.visual_words.encoder import EncodedImages, ImageEncoder, encode_all, encode_images
+from supdocnade.visual_words.encoder import EncodedImages, ImageEncoder, encode_all
 from supdocnade.visual_words.learn import learn_words
 from supdocnade.visual_words.settings import VisualWordSettings
 from supdocnade.visual_words.to_corpus import encode_corpus
-
-BagT = TypeVar("BagT", bound="BagOfVisualWords")
 
 
 class SkippedImagesWarning(UserWarning):
@@ -55,33 +53,21 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     (4, 40)
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        min_words: int | None = None,
-        progress: ProgressCallback | None = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, progress: ProgressCallback | None = None) -> Self:
         """Learn the visual words of images.
 
         Parameters
         ----------
         X : a list of images: paths, bytes of files, PIL images or arrays.
         y : ignored.
-        min_words : if there are fewer different patches than `n_words`, learn one word per four
-            patches, but at least this many. By default, raise.
         progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)
         self.check()  # Before a seed is drawn: invalid settings do not consume random numbers.
-        fitted = learn_words(
-            images, self, read_seed(self.random_state), self._options(progress), min_words=min_words
-        )
-        _warn_about(fitted.skipped)
-        self.encoder_ = fitted.encoder
-        self.examples_ = fitted.examples
-        self.n_features_out_ = fitted.encoder.n_features
+        seed, options = read_seed(self.random_state), self._options(progress)
+        self.encoder_, self.examples_, skipped = learn_words(images, self, seed, options)
+        _warn_about(skipped)
+        self.n_features_out_ = self.encoder_.n_features
         return self
 
     def transform(self, X: Any) -> sparse.csr_array:
@@ -104,18 +90,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         progress : as for `fit`.
         """
         return encode_all(self._fitted_encoder(), check_images(X), self._options(progress))
-
-    def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | SkippedImage]:
-        """Yield the words (columns) of each image, one per patch and grid.
-
-        Only a few images are held in memory at a time.
-
-        Parameters
-        ----------
-        X : a list of images.
-        """
-        for found in encode_images(self._fitted_encoder(), check_images(X), self._options()):
-            yield found if isinstance(found, SkippedImage) else found.ids
 
     def encode_corpus(
         self,
@@ -204,7 +178,11 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         ----------
         path : path of a file that `save` wrote.
         """
-        return from_words(load(Path(path), WORDS, VisualWords), cls)
+        words = load(Path(path), WORDS, VisualWords)
+        bag = cls(**{**vars(words.settings), "random_state": words.random_state})
+        bag.encoder_, bag.examples_ = words.encoder, words.examples
+        bag.n_features_out_ = words.encoder.n_features
+        return bag
 
     def _fitted_encoder(self) -> ImageEncoder:
         check_is_fitted(self, "encoder_")
@@ -230,14 +208,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 def words_of(bag: BagOfVisualWords) -> VisualWords:
     """Return the visual words of a fitted transformer."""
     return VisualWords.of(bag, bag.encoder_, bag.examples_)
-
-
-def from_words(words: VisualWords, kind: type[BagT]) -> BagT:
-    """Return a fitted transformer of a class with these visual words."""
-    bag = kind(**{**vars(words.settings), "random_state": words.random_state})
-    bag.encoder_, bag.examples_ = words.encoder, words.examples
-    bag.n_features_out_ = words.encoder.n_features
-    return bag
 
 
 def _warn_about(skipped: Sequence[SkippedImage]) -> None:

@@ -43,8 +43,8 @@ def load_corpus_words(corpus: Corpus) -> VisualWords:
     path = corpus.folder / WORDS_FILE
     if not path.exists():
         raise InvalidArgument(
-            f"words must be the fitted visual words of {corpus.folder}, since it has no "
-            f"{WORDS_FILE}, got None."
+            f"images must be a corpus with its visual words, got {corpus.folder} without "
+            f"{WORDS_FILE}."
         )
     return load(path, WORDS, VisualWords)
 

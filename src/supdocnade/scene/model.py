@@ -24,7 +24,7 @@ from supdocnade.checks import (
 )
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, words_of
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.estimators.persistence import plain_seed
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, settings_of
@@ -132,7 +132,6 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         labels: Sequence[Any] | None = None,
         tags: Sequence[Tags] | None = None,
         *,
-        words: BagOfVisualWords | None = None,
         progress: ProgressCallback | None = None,
         on_epoch: EpochCallback | None = None,
     ) -> Self:
@@ -142,33 +141,25 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         ----------
         images : a folder with one sub-folder per class and optional metadata, or another place
             (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images;
-            or a `Corpus` of encoded photographs, which need not fit into memory. With a corpus, its
-            own visual words are used, an SVM learns from at most 20,000 photographs, and `fit_more`
-            cannot add to the model.
+            or a `Corpus` of encoded photographs, which need not fit into memory. With a corpus, the
+            visual words stored in it are used, an SVM learns from at most 20,000 photographs, and
+            `fit_more` cannot add to the model.
         labels : their classes, None where unknown. By default, those of the corpus.
         tags : a list of tags per photograph, None where unknown. By default, those of the corpus.
-        words : the fitted visual words of a corpus. By default, those that are stored in it.
         progress : called with the stage, the units done and their total.
         on_epoch : called with the metrics after every epoch of topics. A fit has several stages, so
             the names of the metrics begin with the stage, such as "learning/loss".
         """
         options = self._options(progress, on_epoch)
         if isinstance(images, Corpus):
-            if words is not None:
-                check_is_fitted(words, "encoder_")
-            of_corpus = load_corpus_words(images) if words is None else words_of(words)
-            settings = self._check(str(of_corpus.settings.features))
+            words = load_corpus_words(images)
+            settings = self._check(str(words.settings.features))
             self.fitted_ = fit_scene_corpus(
-                images, labels, tags, of_corpus, settings, read_seed(self.random_state), options
+                images, labels, tags, words, settings, read_seed(self.random_state), options
             )
             self.skipped_: tuple[SkippedImage, ...] = ()
             return self
         word_settings, settings = self.check()
-        if words is not None:
-            raise InvalidArgument(
-                "words must be the fitted visual words of a corpus, and None without a corpus, "
-                f"got {type(words).__name__} for images of {type(images).__name__}."
-            )
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = fit_scene(
             photographs, word_settings, settings, read_seed(self.random_state), options

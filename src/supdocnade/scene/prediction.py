@@ -8,7 +8,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,6 @@ from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.schema import array, fingerprint
 from supdocnade.training.config import History
 from supdocnade.visual_words.encoder import ImageEncoder, ImageWords, count_words, encode_images
-
-if TYPE_CHECKING:
-    from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 
 Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
@@ -141,13 +138,6 @@ class FittedScene:
     def encoder(self) -> ImageEncoder:
         """The encoder of photographs as visual words."""
         return self.words.encoder
-
-    @property
-    def bag(self) -> "BagOfVisualWords":
-        """The visual words as an estimator."""
-        from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, from_words
-
-        return from_words(self.words, BagOfVisualWords)
 
     @cached_property
     def training_keys(self) -> frozenset[str]:

@@ -127,16 +127,6 @@ class PatchSample(NamedTuple):
     """(candidates, side, side, 3) pixels in colour."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FittedWords:
-    """An encoder with examples of each word."""
-
-    encoder: ImageEncoder
-    examples: PatchExamples
-    skipped: tuple[SkippedImage, ...]
-    """Images of the sample that could not be read."""
-
-
 def learn_words(
     images: Sequence[Any],
     settings: VisualWordSettings,
@@ -144,13 +134,17 @@ def learn_words(
     options: RunOptions = RunOptions(),
     *,
     min_words: int | None = None,
-) -> FittedWords:
+) -> tuple[ImageEncoder, PatchExamples, tuple[SkippedImage, ...]]:
     """Learn the visual words of images.
 
     Parameters
     ----------
     settings : how to run, such as `n_jobs`, has no effect here: `options` says it.
-    min_words : as for `BagOfVisualWords.fit`.
+    min_words : as for `fit_codebook`.
+
+    Returns
+    -------
+    The encoder, examples of each word, and the images of the sample that could not be read.
     """
     settings.check()
     describer: Describer
@@ -183,8 +177,7 @@ def learn_words(
         n_nearest=settings.n_nearest,
         mirror=settings.mirror,
     )
-    examples = choose_examples(codebook, sample)
-    return FittedWords(encoder=encoder, examples=examples, skipped=tuple(skipped))
+    return encoder, choose_examples(codebook, sample), tuple(skipped)
 
 
 def sample_patches(

@@ -19,6 +19,7 @@ from supdocnade.scene.model import scene_model
 from supdocnade.scene.settings import WORD_SETTINGS
 from supdocnade.schema import save
 from supdocnade.visual_words import to_corpus
+from supdocnade.visual_words.encoder import encode_all
 from supdocnade.visual_words.to_corpus import encode_corpus
 
 IMAGES, LABELS, TAGS = columns(scenes())
@@ -27,13 +28,18 @@ IMAGES, LABELS, TAGS = columns(scenes())
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoded") / "corpus"
-    encoder = small_model().fitted_.encoder
-    return encode_corpus(encoder, IMAGES, folder, labels=LABELS, tags=TAGS, shard_size=5)[0]
+    return encode(small_model(), folder, 5)
+
+
+def encode(model, folder, shard_size=100):
+    words, labelled = model.fitted_.words, {"labels": LABELS, "tags": TAGS}
+    return encode_corpus(
+        words.encoder, IMAGES, folder, **labelled, shard_size=shard_size, stored_words=words
+    )[0]
 
 
 def fit(corpus, *given, **settings):
-    words = small_model().fitted_.bag
-    return scene_model(**{**SETTINGS, **settings}).fit(corpus, *given, words=words)
+    return scene_model(**{**SETTINGS, **settings}).fit(corpus, *given)
 
 
 def test_a_model_is_fitted_on_a_corpus(corpus, tmp_path, monkeypatch):
@@ -88,7 +94,7 @@ def test_topics_are_those_of_documents_in_memory(corpus):
 
 def test_an_interrupted_fit_resumes(corpus, tmp_path):
     whole = fit(corpus)
-    words, stages = small_model().fitted_.bag, []
+    stages = []
 
     def interrupt(stage, done, total):
         stages.append(stage)
@@ -97,34 +103,30 @@ def test_an_interrupted_fit_resumes(corpus, tmp_path):
 
     model = scene_model(**SETTINGS, checkpoint=tmp_path / "checkpoint")
     with pytest.raises(KeyboardInterrupt):
-        model.fit(corpus, words=words, progress=interrupt)
+        model.fit(corpus, progress=interrupt)
     assert "learning" in stages
     assert not hasattr(model, "fitted_")
-    model.fit(corpus, words=words)
+    model.fit(corpus)
     np.testing.assert_array_equal(model.predict_proba(IMAGES), whole.predict_proba(IMAGES))
 
 
-def test_the_words_of_the_corpus_are_used(corpus, tmp_path):
-    words = small_model().fitted_.bag
-    stored, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS, tags=TAGS)
+def test_the_words_of_the_corpus_are_used(corpus):
     given = {name: SETTINGS[name] for name in SETTINGS if name not in WORD_SETTINGS}
-    model = scene_model(**given).fit(stored)
-    assert model.fitted_.used_settings() == fit(corpus).fitted_.used_settings()
+    model = scene_model(**given).fit(corpus)
+    assert model.fitted_.used_settings() == small_model().fitted_.used_settings()
     np.testing.assert_array_equal(model.predict_proba(IMAGES), fit(corpus).predict_proba(IMAGES))
 
 
 def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
     network = install_network(tmp_path / "networks", monkeypatch, side=64, patch=(8, 8))
     given = {**SETTINGS, "features": network, "max_epochs": 4, "held_out": 0.0}
-    words = scene_model(**{**given, "max_epochs": 1}).fit(IMAGES, LABELS, TAGS).fitted_.bag
-    monkeypatch.setattr(to_corpus, "SHARD_SIZE", 5)
-    corpus, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS, tags=TAGS)
+    learned = scene_model(**{**given, "max_epochs": 1}).fit(IMAGES, LABELS, TAGS)
+    corpus = encode(learned, tmp_path / "corpus", 5)
     fitted = scene_model(**given).fit(corpus).fitted_
     recipe = SceneModel(min_tag_count=2, random_state=0).fit(corpus).fitted_.settings.topics
     assert (recipe.n_topics, recipe.annotation_output) == (512, "sigmoid")
-    encoded = words.encode(
-        [IMAGES[int(name.split()[-1])] for name in fitted.training_set.photographs.names]
-    )
+    rows = [int(name.split()[-1]) for name in fitted.training_set.photographs.names]
+    encoded = encode_all(fitted.encoder, [IMAGES[row] for row in rows])
     np.testing.assert_array_equal(fitted.training_set.features_BF, encoded.global_features)
     in_memory, _ = fit_topics(
         replace(fitted.training_set, features_BF=encoded.global_features).damp(
@@ -185,14 +187,12 @@ def test_given_labels_and_tags_replace_those_of_the_corpus(corpus):
 
 
 def test_wrong_arguments_are_refused(corpus, tmp_path):
-    words = small_model().fitted_.bag
-    with pytest.raises(InvalidArgument, match=r"of .*corpus, since it has no words\.safetensors"):
-        SceneModel().fit(corpus)
-    with pytest.raises(InvalidArgument, match="and None without a corpus"):
-        SceneModel().fit(IMAGES, words=words)
     with pytest.raises(InvalidArgument, match="labels must have an entry for each of the 24"):
         fit(corpus, ["coast"])
     other = Corpus.create(tmp_path / "other", n_words=3, encoder="another")
+    with pytest.raises(InvalidArgument, match=r"got .*other without words\.safetensors"):
+        fit(other)
+    small_model().fitted_.words.save(other.folder / to_corpus.WORDS)
     with pytest.raises(InvalidArgument, match="which was made with encoder 'another'"):
         fit(other)
 

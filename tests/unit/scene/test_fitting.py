@@ -14,6 +14,7 @@ from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import encode
 from supdocnade.scene import fitting
 from supdocnade.scene.model import scene_model
+from supdocnade.visual_words.encoder import encode_all
 
 NEW = columns(scenes(4, 7))[0]
 
@@ -56,16 +57,16 @@ def test_a_held_out_photograph_is_not_used_for_training(fits):
 def test_a_photograph_has_the_words_of_both_sides():
     model = both_sides()
     fitted, images = model.fitted_, columns(scenes())[0]
-    one_side = copy(fitted.bag)
-    one_side.encoder_ = replace(fitted.encoder, mirror=False)
-    here, there = (
-        one_side.transform(some) for some in (images, [np.fliplr(image) for image in images])
-    )
+    one_side = replace(fitted.encoder, mirror=False)
+    here = encode_all(one_side, images).counts
+    there = encode_all(one_side, [np.fliplr(image) for image in images]).counts
     counts = fitted.training_set.counts
     assert counts.sum() == here.sum() + there.sum()
     # On average: patches of a mirror image lie on another grid, counted from the other edge.
     assert abs(counts - here - there).sum() < 0.6 * abs(counts - 2 * here).sum()
-    np.testing.assert_array_equal(counts.toarray(), fitted.bag.transform(images).toarray())
+    np.testing.assert_array_equal(
+        counts.toarray(), encode_all(fitted.encoder, images).counts.toarray()
+    )
 
 
 def test_a_mirror_image_has_almost_the_same_topics():

@@ -41,8 +41,8 @@ def test_the_same_words_for_any_number_of_workers():
         learn(IMAGES, 8, RunOptions(n_jobs=n_jobs), seed=3, contrast_percentile=20)
         for n_jobs in (1, 2)
     )
-    assert one.encoder.fingerprint() == two.encoder.fingerprint()
-    assert one.examples.pictures == two.examples.pictures
+    assert one[0].fingerprint() == two[0].fingerprint()
+    assert one[1].pictures == two[1].pictures
 
 
 @pytest.mark.parametrize(("size", "n_images"), [(200, 3), (64, 1), (10_000, 12), (30, 1)])
@@ -57,37 +57,37 @@ def test_a_sample_is_bounded_and_of_real_patches(size, n_images):
 
 
 def test_the_floor_of_contrast_is_a_percentile():
-    fitted = learn(IMAGES, 8, contrast_percentile=25)
-    floor = fitted.encoder.describer.sift.contrast_floor
+    encoder, _, _ = learn(IMAGES, 8, contrast_percentile=25)
+    floor = encoder.describer.sift.contrast_floor
     contrast = np.concatenate([dense_sift(image).contrast_S for image in IMAGES])
     assert (contrast < floor).mean() == pytest.approx(0.25, abs=0.01)
-    plain = learn(IMAGES, 8)
-    assert plain.encoder.describer.sift.contrast_floor == 0
+    plain, _, _ = learn(IMAGES, 8)
+    assert plain.describer.sift.contrast_floor == 0
 
 
 def test_examples_belong_to_their_words():
     """Every example, looked for in its image, is a patch that the encoder gives that word."""
-    fitted = learn(IMAGES, 8)
+    encoder, examples, _ = learn(IMAGES, 8)
     found = []
     for image in IMAGES:
-        encoded = fitted.encoder.encode(image)
+        encoded = encoder.encode(image)
         color = np.stack([image] * 3, axis=-1)
         patches = cut_patches(color, encoded.centres_S2, encoded.patch_size_S, 16)
         for word, patch in zip(encoded.words_SM[:, 0], patches, strict=True):
             found.append((patch, int(word)))
-    assert fitted.examples.n_examples_K.sum() > 8 * 8
+    assert examples.n_examples_K.sum() > 8 * 8
     for word in range(8):
         candidates = np.stack([each for each, other in found if other == word])
-        for patch in fitted.examples.patches(word):
+        for patch in examples.patches(word):
             error = np.abs(candidates.astype(int) - patch).mean(axis=(1, 2, 3)).min()
             assert error < 6  # The pictures are compressed.
 
 
 def test_examples_are_of_many_images_before_they_are_of_one():
     same = [IMAGES[0]] * 6
-    fitted = learn(same, 2)
+    _, examples, _ = learn(same, 2)
     # Six equal images: the best patch of each is the same one, six times.
-    patches = fitted.examples.patches(0)[:6].astype(int)
+    patches = examples.patches(0)[:6].astype(int)
     assert np.abs(patches - patches[:1]).mean() < 4  # The pictures are compressed.
 
 
@@ -104,8 +104,8 @@ def test_a_patch_is_cut_around_its_centre():
 def test_images_that_cannot_be_read():
     with pytest.raises(UnreadableImage, match="image 1 is empty"):
         learn([IMAGES[0], b""], 4)
-    fitted = learn([IMAGES[0], b""], 4, SKIP)
-    assert [each.number for each in fitted.skipped] == [1]
+    _, _, skipped = learn([IMAGES[0], b""], 4, SKIP)
+    assert [each.number for each in skipped] == [1]
     with pytest.raises(InvalidArgument, match="X must have an image that can be read, got 2"):
         learn([b"", b""], 4, SKIP)
     with pytest.raises(InvalidArgument, match="X must have an image, got none"):
