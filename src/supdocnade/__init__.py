@@ -10,11 +10,11 @@ if TYPE_CHECKING:
         DampCounts,
         SkippedImagesWarning,
     )
-    from supdocnade.estimators.scoring import make_annotation_scorer
+    from supdocnade.estimators.scoring import AnnotationScorer
     from supdocnade.estimators.supdocnade import SupDocNADE
     from supdocnade.estimators.text_model import TextModel
     from supdocnade.estimators.topic_model import DocNADE
-    from supdocnade.model.outputs import WordOutput
+    from supdocnade.model.network import WordOutput
     from supdocnade.scene.model import SceneModel
     from supdocnade.training.distributed import training_processes
 
@@ -29,12 +29,13 @@ _MODULES = {
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
     "SupDocNADE": "estimators.supdocnade",
     "TextModel": "estimators.text_model",
-    "WordOutput": "model.outputs",
-    "make_annotation_scorer": "estimators.scoring",
+    "WordOutput": "model.network",
+    "AnnotationScorer": "estimators.scoring",
     "training_processes": "training.distributed",
 }
 
 __all__ = [
+    "AnnotationScorer",
     "BagOfVisualWords",
     "Corpus",
     "DampCounts",
@@ -44,7 +45,6 @@ __all__ = [
     "SupDocNADE",
     "TextModel",
     "WordOutput",
-    "make_annotation_scorer",
     "training_processes",
 ]
 

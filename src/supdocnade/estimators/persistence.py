@@ -21,7 +21,7 @@ from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, 
 from supdocnade.images.dense_sift import SIZE
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.schema import damage_errors, load, save, save_errors, stored
+from supdocnade.schema import save, save_errors, stored
 from supdocnade.training.config import History
 from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
@@ -80,7 +80,12 @@ class StoredTopicModel:
         """
         import torch
 
-        _check_network(estimator.network_)
+        for name in ("activation", "output"):
+            if callable(getattr(estimator.network_.config, name)):
+                raise InvalidArgument(
+                    f"this model cannot be saved: its {name} is a function, which a file cannot "
+                    "hold."
+                )
         names = getattr(estimator, "feature_names_in_", None) if word_names is None else word_names
         with save_errors(type(estimator).__name__):
             return cls(
@@ -165,46 +170,6 @@ class VisualWords:
 def plain_seed(random_state: Any) -> int | None:
     """Return a seed as a file has it: None if it is the state of a generator, or None."""
     return int(random_state) if isinstance(random_state, int | np.integer) else None
-
-
-def save_estimator(estimator: Any, path: str | Path) -> None:
-    """Write a fitted topic model, atomically."""
-    save(Path(path), type(estimator).__name__, StoredTopicModel.of(estimator))
-
-
-def load_estimator(kind: type[Any], path: str | Path) -> Any:
-    """Read a topic model of a class that `save_estimator` wrote.
-
-    Parameters
-    ----------
-    kind : as for `StoredTopicModel.build`.
-    """
-    found = load(Path(path), kind.__name__, StoredTopicModel)
-    with damage_errors(str(path)):
-        estimator = found.build(kind)
-    if found.word_names is not None:
-        estimator.feature_names_in_ = np.array(found.word_names, object)
-    return estimator
-
-
-def _check_network(network: Any) -> None:
-    """Raise `InvalidArgument` if `load` would replace the network by another one."""
-    from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
-    from supdocnade.model.outputs import SoftmaxOutput, TreeOutput
-
-    if callable(network.config.activation):
-        raise InvalidArgument(
-            "this model cannot be saved: its activation is a function, which a file cannot hold."
-        )
-    for part, kinds in (
-        (network, (DocNADENetwork, SupDocNADENetwork)),
-        (network.output, (TreeOutput, SoftmaxOutput)),
-    ):
-        if type(part) not in kinds:
-            names = " or ".join(kind.__name__ for kind in kinds)
-            raise InvalidArgument(
-                f"this model cannot be saved: a file holds a {names}, got a {type(part).__name__}."
-            )
 
 
 def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:

@@ -46,7 +46,18 @@ def accuracy_of_known(
 
 
 class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
-    """Scores how well an estimator annotates (made by `make_annotation_scorer`)."""
+    """A scorer for `cross_val_score` and `GridSearchCV`: the F-measure of the top annotations.
+
+    It takes the true annotations by metadata routing:
+
+    >>> import sklearn
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     scorer = AnnotationScorer(top=5).set_score_request(annotations=True)
+
+    Parameters
+    ----------
+    top : how many annotations per document.
+    """
 
     def __init__(self, top: int = 5):
         self.top = top
@@ -76,7 +87,7 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         if annotations is None:
             raise InvalidArgument(
                 "annotations must be passed to the scorer, by metadata routing: "
-                "make_annotation_scorer().set_score_request(annotations=True)."
+                "AnnotationScorer().set_score_request(annotations=True)."
             )
         options = {} if global_features is None else {"global_features": global_features}
         proba_BA = _annotation_proba(estimator, X, options)
@@ -109,19 +120,3 @@ def _annotation_proba(estimator: Any, X: Any, options: dict[str, Any]) -> Any:
             f"got {type(estimator).__name__}."
         )
     return estimator.annotation_proba(X, **options)
-
-
-def make_annotation_scorer(top: int = 5) -> AnnotationScorer:
-    """Return a scorer for `cross_val_score` and `GridSearchCV`: the top-`top` F-measure.
-
-    It takes the true annotations by metadata routing:
-
-    >>> import sklearn
-    >>> with sklearn.config_context(enable_metadata_routing=True):
-    ...     scorer = make_annotation_scorer(top=5).set_score_request(annotations=True)
-
-    Parameters
-    ----------
-    top : how many annotations per document.
-    """
-    return AnnotationScorer(top)

@@ -25,10 +25,11 @@ from supdocnade.estimators.inputs import (
     read_sample_weight,
     read_seed,
 )
-from supdocnade.estimators.persistence import load_estimator, save_estimator
+from supdocnade.estimators.persistence import StoredTopicModel
 from supdocnade.estimators.settings import DocNADESettings
 from supdocnade.estimators.topic_inference import TopicInference
 from supdocnade.runs import EpochCallback, ProgressCallback
+from supdocnade.schema import damage_errors, load, save
 from supdocnade.threads import limit_threads
 from supdocnade.training.config import History
 
@@ -285,7 +286,7 @@ class TopicModel(TopicInference, DocNADESettings):
         path : of the file; it is replaced as a whole or not at all.
         """
         check_is_fitted(self, "network_")
-        save_estimator(self, path)
+        save(Path(path), type(self).__name__, StoredTopicModel.of(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -298,7 +299,11 @@ class TopicModel(TopicInference, DocNADESettings):
         ----------
         path : of the file.
         """
-        loaded: Self = load_estimator(cls, path)
+        found = load(Path(path), cls.__name__, StoredTopicModel)
+        with damage_errors(str(path)):
+            loaded: Self = found.build(cls)
+        if found.word_names is not None:
+            loaded.feature_names_in_ = np.array(found.word_names, object)
         return loaded
 
 

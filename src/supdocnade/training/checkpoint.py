@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.model.network import DocNADENetwork
-from supdocnade.model.outputs import TreeOutput
+from supdocnade.model.network import DocNADENetwork, TreeOutput
 from supdocnade.schema import Arrays, array, damage_errors, load, save
 from supdocnade.training.config import History, TrainerConfig
 

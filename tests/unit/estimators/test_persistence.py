@@ -11,8 +11,6 @@ from supdocnade import BagOfVisualWords, SupDocNADE
 from supdocnade.checks import copy_settings
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import words_of
-from supdocnade.model.network import SupDocNADENetwork
-from supdocnade.model.outputs import TreeOutput
 from supdocnade.schema import load_arrays
 from supdocnade.visual_words.settings import VisualWordSettings
 
@@ -60,24 +58,6 @@ def test_a_model_is_read_back(tmp_path, scenes, options, monkeypatch):
     expected = {**model.get_params(), "random_state": None, "checkpoint": None}
     assert {**loaded.get_params(), "random_state": None} == expected
     loaded.set_params(class_weight=None).partial_fit(X, ["sea"] * len(X))
-
-
-def test_a_network_that_would_be_replaced_is_not_saved(tmp_path, scenes):
-    class Mine(SupDocNADENetwork):
-        pass
-
-    model = fitted(scenes, max_epochs=0)
-    network, model.network_ = (
-        model.network_,
-        Mine(model.network_.config, model.network_.output.tree),
-    )
-    with pytest.raises(InvalidArgument, match="SupDocNADENetwork, got a Mine"):
-        model.save(tmp_path / "model")
-    model.network_ = network
-    network.output = type("Flat", (TreeOutput,), {})(network.output.tree)
-    with pytest.raises(InvalidArgument, match="TreeOutput or SoftmaxOutput, got a Flat"):
-        model.save(tmp_path / "model")
-    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("labels", [[0, 1] * 10, [0.5, 2.5] * 10, [True, False] * 10])

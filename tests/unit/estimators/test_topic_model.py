@@ -5,12 +5,13 @@ import torch
 from scipy import sparse
 from tests.planted_corpus import scene_corpus
 
-from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
+from supdocnade import AnnotationScorer, DampCounts, DocNADE, SupDocNADE
 from supdocnade.corpus import Documents
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.likelihood.contract import activate
 from supdocnade.metrics import npmi_coherence, top_ranked
 from supdocnade.model.inference import topic_features, word_log_proba
+from supdocnade.model.network import SoftmaxOutput
 from supdocnade.training.objective import ordered_batches
 from supdocnade.training.trainer import Trainer, split_for_validation
 
@@ -383,7 +384,7 @@ def test_scores_refuse_what_they_cannot_compare(X, scenes):
         model.score(X, scenes.labels.astype(str))
     with pytest.raises(InvalidArgument, match=r"y must have 80 labels, .* got 79"):
         model.score(X, scenes.labels[1:])
-    scorer = make_annotation_scorer()
+    scorer = AnnotationScorer()
     tagged = DocNADE(**FAST).fit(X, annotations=scenes.tags)
     with pytest.raises(InvalidArgument, match="annotations must be passed to the scorer"):
         scorer(tagged, X)
@@ -506,9 +507,10 @@ def test_a_failing_callback_leaves_the_model_as_it_was():
 
 
 def test_functions_are_not_saved(tmp_path):
-    model = DocNADE(n_topics=2, activation=torch.sin, max_epochs=1, random_state=0).fit(np.eye(3))
-    with pytest.raises(InvalidArgument, match="its activation is a function"):
-        model.save(tmp_path / "model")
+    for name, function in (("activation", torch.sin), ("output", SoftmaxOutput)):
+        model = DocNADE(n_topics=2, max_epochs=1, **{name: function}).fit(np.eye(3))
+        with pytest.raises(InvalidArgument, match=f"its {name} is a function"):
+            model.save(tmp_path / "model")
     resumed = DocNADE(n_topics=2, activation=torch.sin, max_epochs=1, checkpoint=tmp_path)
     resumed.set_params(random_state=0).fit(np.eye(3))
     with pytest.raises(StorageError, match="activation"):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from scipy import sparse
 from tests.likelihood_problems import batch_of
+from torch.nn.functional import linear, log_softmax
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
@@ -17,7 +18,12 @@ from supdocnade.model.inference import (
     topic_features,
     word_log_proba,
 )
-from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
+from supdocnade.model.network import (
+    DocNADENetwork,
+    SupDocNADENetwork,
+    WordOutput,
+    random_tree,
+)
 from supdocnade.tree import WordTree
 
 OUTPUTS = ["tree", "softmax"]
@@ -265,3 +271,52 @@ def test_annotations_with_logistic_outputs():
     network.initialize(four_documents(annotations=PRESENT, annotations_are_words=False), 0)
     frequency = np.exp(annotation_log_proba(*arrays_and_topics(network, documents)))
     np.testing.assert_allclose(frequency[1], [0.1, 0.3, 0.7], rtol=1e-6)
+
+
+class PlainSoftmax(WordOutput):
+    """The softmax, by the methods that a user writes."""
+
+    def log_prob(self, hidden_BH, parameters, words):
+        logits = linear(hidden_BH, parameters.node_weight_TH, parameters.node_bias_T)
+        return log_softmax(logits, dim=1)[:, words]
+
+
+def test_likelihood_and_gradients_of_an_output_of_ones_own():
+    results = []
+    for output, activation in (("softmax", "tanh"), (PlainSoftmax, torch.tanh)):
+        network = make_network(output, activation)
+        documents = [[0, 4, 4, 6], [], [1], [7, 2, 0]]
+        batch = batch_of(
+            documents, loss_weight_N=torch.arange(1.0, 9.0).double(), n_summary_words=5
+        )
+        terms = network.terms(batch)
+        (terms.nll_B.sum() + terms.summary_BH.sin().sum()).backward()
+        results.append([terms.nll_B, terms.summary_BH, *(p.grad for p in network.weights)])
+    for named, own in zip(*results, strict=True):
+        torch.testing.assert_close(named, own, rtol=1e-4, atol=1e-5)
+
+
+def test_inference_with_functions_is_that_of_the_network():
+    network = make_network(PlainSoftmax, torch.nn.functional.softplus)
+    documents = [[0, 2, 2], [], [1, 2, 4, 4, 4]]
+    arrays, hidden = arrays_and_topics(network, documents)
+    expected = torch.nn.functional.softplus(network.summary(batch_of(documents))).detach()
+    np.testing.assert_allclose(hidden, expected, rtol=1e-5)
+    log_p = network.output.log_prob(expected, network.weights, torch.arange(5, 8)).detach()
+    tags = annotation_log_proba(arrays, hidden, normalize=True)
+    np.testing.assert_allclose(tags, log_p - log_p.logsumexp(dim=1, keepdim=True), rtol=1e-5)
+
+
+def test_the_number_of_rows_is_that_of_the_output():
+    network = make_network(type("TwoRowsPerWord", (PlainSoftmax,), {"n_rows": 16}))
+    assert network.node_weight.shape == (16, 4)
+    assert network.float().arrays()["node_bias"].shape == (16,)
+
+
+def test_other_outputs_are_refused():
+    with pytest.raises(InvalidArgument, match="a WordOutput, got one that returns a list"):
+        make_network(lambda n_words: [n_words])
+    with pytest.raises(InvalidArgument, match="output must be one of"):
+        make_network("sparsemax")
+    with pytest.raises(NotImplementedError):
+        make_network(WordOutput).log_prob(batch_of([[0]]))
