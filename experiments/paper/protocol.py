@@ -27,18 +27,13 @@ from numpy.typing import NDArray
 
 from experiments.data import data_folder
 from experiments.paper.data_sets import DataSet, PhotoSet, data_set, read_photo_set
-from experiments.paper.splits import Split, split_per_class
+from experiments.paper.splits import Group, Split, split_per_class, take_groups
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.images.decode import read_image_file
 from supdocnade.images.reading import content_key, map_images
 from supdocnade.runs import RunOptions
-from supdocnade.scene.inspection import (
-    Group,
-    comparison_thumbnail,
-    group_near_duplicates,
-    take_groups,
-)
+from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.storage import write_atomically
 
 N_SPLITS = 5

@@ -5,17 +5,19 @@ Photographs that must stay together, such as near-duplicates, form a *group*, wh
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supdocnade.checks import check_count, check_range, check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.scene.inspection import Group, take_groups
 from supdocnade.seeding import named_generator
+
+Group = list[int]
+"""Numbers of photographs that stay together."""
 
 
 class Split(NamedTuple):
@@ -63,6 +65,60 @@ def split_per_class(
     train, rest = take_groups([members[i] for i in order], labels, train_sizes)
     test = rest if test_size is None else take_groups(rest, labels, test_sizes)[0]
     return Split(_sorted_indices(train), _sorted_indices(test))
+
+
+def take_groups(
+    groups: list[Group], labels: Sequence[Hashable], sizes: Mapping[Any, int]
+) -> tuple[list[Group], list[Group]]:
+    """Return groups that give each class its size, and the remaining groups.
+
+    Groups are tried in their order. `sizes` are numbers of photographs per class.
+    """
+    room = dict(sizes)
+    needs = [Counter(labels[index] for index in group) for group in groups]
+    taken = []
+    for need in needs:
+        fits = all(n <= room[label] for label, n in need.items())
+        taken.append(fits)
+        if fits:
+            for label, n in need.items():
+                room[label] -= n
+    for label, missing in room.items():
+        if missing:
+            own = [i for i, need in enumerate(needs) if list(need) == [label]]
+            target = missing + sum(len(groups[i]) for i in own if taken[i])
+            chosen = _nearest_sum([len(groups[i]) for i in own], target)
+            for i, choice in zip(own, chosen, strict=True):
+                taken[i] = choice
+    selected = [group for group, choice in zip(groups, taken, strict=True) if choice]
+    remaining = [group for group, choice in zip(groups, taken, strict=True) if not choice]
+    return selected, remaining
+
+
+def _nearest_sum(sizes: list[int], target: int) -> list[bool]:
+    """Choose sizes whose sum is nearest to `target`, preferring earlier sizes.
+
+    >>> _nearest_sum([2, 3, 3, 2], 6)
+    [False, True, True, False]
+    """
+    # Bit s of reach[k] is set if the sizes after the first k large ones can add up to s. Single
+    # photographs come last, since they can fill any gap up to their number.
+    large = [i for i, size in enumerate(sizes) if size > 1]
+    single = [i for i, size in enumerate(sizes) if size == 1]
+    reach = [(1 << (len(single) + 1)) - 1]
+    for i in reversed(large):
+        reach.append(reach[-1] | reach[-1] << sizes[i])
+    reach.reverse()
+    sums = [s for s in range(reach[0].bit_length()) if reach[0] >> s & 1]
+    left = min(sums, key=lambda s: (abs(s - target), -s))
+    chosen = [False] * len(sizes)
+    for k, i in enumerate(large):
+        if sizes[i] <= left and reach[k + 1] >> (left - sizes[i]) & 1:
+            chosen[i] = True
+            left -= sizes[i]
+    for i in single[:left]:
+        chosen[i] = True
+    return chosen
 
 
 def _group_members(labels: Sequence[Hashable], groups: ArrayLike | None) -> list[Group]:

@@ -8,7 +8,7 @@ trained on a copy of it.
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,9 +39,6 @@ MIN_CORRELATION = 0.992
 correlates above 0.995 (the same picture) or below 0.99, and nearly always below 0.95."""
 
 _BLOCK = 512
-
-Group = list[int]
-"""Numbers of photographs that stay together."""
 
 
 def inspect_photographs(
@@ -124,7 +121,8 @@ def hold_out(
 ) -> NDArray[np.bool_]:
     """Return a mask of the held-out photographs: a share of every class, near-duplicates together.
 
-    No photographs of classes with fewer than five are held out.
+    No photographs of classes with fewer than five are held out, and no near-duplicates that are
+    together more than the share of their class.
 
     Parameters
     ----------
@@ -141,75 +139,26 @@ def hold_out(
     always_B = np.zeros_like(held_B) if always_B is None else always_B
     labels = [label or "" for label in photographs.labels]
     small = {label for label, count in Counter(labels).items() if count < SMALL_CLASS}
-    groups: dict[int, Group] = {}
+    groups: dict[int, list[int]] = {}
     fixed_B = never_B | always_B | np.array([label in small for label in labels])
     for number in np.flatnonzero(~fixed_B).tolist():
         groups.setdefault(int(picture_B[number]), []).append(number)
     order = named_generator(seed, "split", 0).permutation(len(groups))
-    shuffled = [list(groups.values())[place] for place in order]
-    counts = Counter(labels[number] for group in shuffled for number in group)
-    sizes = {label: math.floor((1 - fraction) * n + 0.5) for label, n in counts.items()}
-    held_B[[number for group in take_groups(shuffled, labels, sizes)[1] for number in group]] = True
+    tied = list(groups.values())
+    counts = Counter(labels[number] for group in tied for number in group)
+    room = {label: n - math.floor((1 - fraction) * n + 0.5) for label, n in counts.items()}
+    for place in order[::-1]:
+        needed = Counter(labels[number] for number in tied[place])
+        if all(n <= room[label] for label, n in needed.items()):
+            held_B[tied[place]] = True
+            for label, n in needed.items():
+                room[label] -= n
     held_B |= np.isin(picture_B, picture_B[always_B]) & ~never_B
     # Near-duplicates of photographs in the training part, whose class may be too small to split.
     held_B[np.isin(picture_B, picture_B[~held_B])] = False
     if held_B.all():  # All show one picture, which is needed for training.
         held_B[:] = False
     return held_B
-
-
-def take_groups(
-    groups: list[Group], labels: Sequence[Hashable], sizes: Mapping[Any, int]
-) -> tuple[list[Group], list[Group]]:
-    """Return groups that give each class its size, and the remaining groups.
-
-    Groups are tried in their order. `sizes` are numbers of photographs per class.
-    """
-    room = dict(sizes)
-    needs = [Counter(labels[index] for index in group) for group in groups]
-    taken = []
-    for need in needs:
-        fits = all(n <= room[label] for label, n in need.items())
-        taken.append(fits)
-        if fits:
-            for label, n in need.items():
-                room[label] -= n
-    for label, missing in room.items():
-        if missing:
-            own = [i for i, need in enumerate(needs) if list(need) == [label]]
-            target = missing + sum(len(groups[i]) for i in own if taken[i])
-            chosen = _nearest_sum([len(groups[i]) for i in own], target)
-            for i, choice in zip(own, chosen, strict=True):
-                taken[i] = choice
-    selected = [group for group, choice in zip(groups, taken, strict=True) if choice]
-    remaining = [group for group, choice in zip(groups, taken, strict=True) if not choice]
-    return selected, remaining
-
-
-def _nearest_sum(sizes: list[int], target: int) -> list[bool]:
-    """Choose sizes whose sum is nearest to `target`, preferring earlier sizes.
-
-    >>> _nearest_sum([2, 3, 3, 2], 6)
-    [False, True, True, False]
-    """
-    # Bit s of reach[k] is set if the sizes after the first k large ones can add up to s. Single
-    # photographs come last, since they can fill any gap up to their number.
-    large = [i for i, size in enumerate(sizes) if size > 1]
-    single = [i for i, size in enumerate(sizes) if size == 1]
-    reach = [(1 << (len(single) + 1)) - 1]
-    for i in reversed(large):
-        reach.append(reach[-1] | reach[-1] << sizes[i])
-    reach.reverse()
-    sums = [s for s in range(reach[0].bit_length()) if reach[0] >> s & 1]
-    left = min(sums, key=lambda s: (abs(s - target), -s))
-    chosen = [False] * len(sizes)
-    for k, i in enumerate(large):
-        if sizes[i] <= left and reach[k + 1] >> (left - sizes[i]) & 1:
-            chosen[i] = True
-            left -= sizes[i]
-    for i in single[:left]:
-        chosen[i] = True
-    return chosen
 
 
 def describe_small_classes(counts: Mapping[str, int], limit: int = LIMIT) -> str:
