@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-LIGHTNESS = (0.22, 0.60, 0.97)
-"""OKLab lightness of -1, 0 and 1: the diverging colour scale is also a grey scale."""
-
-CHROMA = (0.13, 0.15)
-HUES = (4.75, 1.45)
-"""Hues of the dark end, blue, and of the bright end, yellow through orange, in radians."""
+COLOURS = (
+    "#0e1344", "#1b2169", "#2b3683", "#414f8f", "#5e688d", "#808080",
+    "#b58d6b", "#e09e52", "#ffb447", "#ffd065", "#ffefa1",
+)  # fmt: skip
+"""Colours of -1, -0.8, ... 1. Their lightness rises in even steps below and above 0 (in OKLab), so
+that the scale is also a grey scale."""
 
 
 def diverging(values: Floats) -> Floats:
@@ -40,39 +40,10 @@ def diverging(values: Floats) -> Floats:
     >>> diverging(np.array([-1.0, 0.0, 1.0])).mean(axis=1).round(1).tolist()
     [0.1, 0.5, 0.9]
     """
-    t = np.clip(values, -1.0, 1.0)
-    lightness = np.interp(t, (-1, 0, 1), LIGHTNESS)
-    size = np.abs(t)
-    # Towards the ends there is less room for colour between black and white.
-    chroma = np.where(t < 0, *CHROMA) * np.sin(0.75 * np.pi * size)
-    hue = np.where(t < 0, HUES[0], HUES[1] + 0.45 * (size - 1))
-    return _to_srgb(lightness, chroma * np.cos(hue), chroma * np.sin(hue))
+    table = np.array([list(bytes.fromhex(colour[1:])) for colour in COLOURS]) / 255
+    places = np.linspace(-1, 1, len(table))
+    return np.stack([np.interp(values, places, channel) for channel in table.T], axis=-1)
 
-
-def _to_srgb(lightness: Floats, a: Floats, b: Floats) -> Floats:
-    """Return sRGB colours of OKLab (Ottosson 2020), clipped to those that a screen has."""
-    cones = np.stack(
-        [
-            lightness + 0.3963377774 * a + 0.2158037573 * b,
-            lightness - 0.1055613458 * a - 0.0638541728 * b,
-            lightness - 0.0894841775 * a - 1.2914855480 * b,
-        ],
-        axis=-1,
-    )
-    linear = np.clip(cones**3 @ np.linalg.inv(_RGB_TO_LMS).T, 0.0, 1.0)
-    result: Floats = np.where(
-        linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055
-    )
-    return result
-
-
-_RGB_TO_LMS = np.array(
-    [
-        [0.4122214708, 0.5363325363, 0.0514459929],
-        [0.2119034982, 0.6806995451, 0.1073969566],
-        [0.0883024619, 0.2817188376, 0.6299787005],
-    ]
-)
 
 Picture = NDArray[np.uint8]
 
