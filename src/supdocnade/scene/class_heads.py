@@ -38,13 +38,6 @@ class Score(NamedTuple):
     gradient: Callable[[Floats], Floats]
     """From (Q, X) topics and features to (Q, X) derivatives."""
 
-    def add(self, other: "Score", weight: float) -> "Score":
-        """Return this score + weight · other."""
-        return Score(
-            lambda vector_QX: self.value(vector_QX) + weight * other.value(vector_QX),
-            lambda vector_QX: self.gradient(vector_QX) + weight * other.gradient(vector_QX),
-        )
-
 
 class ClassHead(ABC):
     """A classifier of photographs."""

@@ -8,7 +8,7 @@ import hashlib
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +20,7 @@ from supdocnade.checks import check_shape
 from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import CorpusRows, damp_counts
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.folders.metadata import (
-    SEPARATOR,
-)
+from supdocnade.folders.metadata import SEPARATOR
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
@@ -73,7 +71,12 @@ class Photographs:
 
     def fingerprint(self) -> str:
         """Return a digest of the contents, labels and tags of all photographs, not of names."""
-        return fingerprint_records(self.content_keys(), self.labels, self.tags)
+        digests = bytearray()
+        for key, label, some in zip(self.content_keys(), self.labels, self.tags, strict=True):
+            record = repr((key, label, some and sorted(some))).encode(errors="surrogatepass")
+            digests += hashlib.blake2b(record, digest_size=16).digest()
+        in_order = np.sort(np.frombuffer(digests, "S16")).tobytes()
+        return hashlib.blake2b(in_order, digest_size=16).hexdigest()
 
     @property
     def tagged_B(self) -> NDArray[np.bool_]:
@@ -102,23 +105,6 @@ class Photographs:
         label_B = self.label_numbers(classes)
         known = np.flatnonzero(label_B >= 0)
         return known, label_B[known, None] == np.arange(len(classes))
-
-
-def fingerprint_records(
-    keys: Iterable[str], labels: Iterable[str | None], tags: Iterable[Tags]
-) -> str:
-    """Return a digest of photographs in any order.
-
-    Parameters
-    ----------
-    keys : digests of their contents.
-    """
-    digests = bytearray()
-    for key, label, some in zip(keys, labels, tags, strict=True):
-        record = repr((key, label, some and sorted(some))).encode(errors="surrogatepass")
-        digests += hashlib.blake2b(record, digest_size=16).digest()
-    in_order = np.sort(np.frombuffer(digests, "S16")).tobytes()
-    return hashlib.blake2b(in_order, digest_size=16).hexdigest()
 
 
 def read_photographs(
