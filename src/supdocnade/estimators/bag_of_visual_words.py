@@ -11,10 +11,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.checks import check_count, check_range, document_settings
+from supdocnade.checks import check_range, document_settings
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.tokens import damp_counts
-from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_counts, read_seed
 from supdocnade.estimators.persistence import WORDS, VisualWords
 from supdocnade.images.reading import SkippedImage, check_images
@@ -137,9 +136,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         (examples, side, side, 3), as they are after lossy compression; at most 16, fewer for a
         word that is rare in the sample.
         """
-        n_words = self._fitted_encoder().n_words
-        if check_count("word", word) >= n_words:
-            raise InvalidArgument(f"word must be below {n_words}, got {word}.")
+        check_is_fitted(self, "encoder_")
         patches: NDArray[np.uint8] = self.examples_.patches(word)
         return patches
 

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade import __version__
-from supdocnade.checks import check_count
 from supdocnade.corpus.tokens import damp_counts
-from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import VisualWords
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.images.reading import SkippedImage, image_name
@@ -289,8 +287,6 @@ class FittedScene:
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""
-        if check_count("word", word) >= self.encoder.n_words:
-            raise InvalidArgument(f"word must be below {self.encoder.n_words}, got {word}.")
         return self.words.examples.patches(word)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from supdocnade.checks import check_shape
+from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.images.reading import SkippedImage, map_images
@@ -86,6 +86,8 @@ class PatchExamples:
 
     def patches(self, word: int) -> NDArray[np.uint8]:
         """Return the examples of a word, (examples, side, side, 3), as they are after WebP."""
+        if check_count("word", word) >= len(self.pictures):
+            raise InvalidArgument(f"word must be below {len(self.pictures)}, got {word}.")
         n_examples, side = int(self.n_examples_K[word]), self.side
         if n_examples == 0:
             return np.empty((0, side, side, 3), np.uint8)

@@ -11,7 +11,7 @@ from tests.planted_corpus import scene_corpus
 from supdocnade import AnnotationScorer, Corpus, DampCounts, DocNADE, SupDocNADE
 from supdocnade.corpus import tokens
 from supdocnade.corpus.documents import NO_LABEL
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import classes_of, read_label_table, read_labels
 
 FAST = {"n_topics": 6, "learning_rate": 0.01, "max_epochs": 3, "batch_size": 16, "random_state": 0}
@@ -132,21 +132,6 @@ def test_predictions_have_the_same_bits(scenes, X, corpus, labels):
     assert unsupervised.score(corpus) == unsupervised.score(X)
     damped = DampCounts().fit(corpus).transform(corpus)
     assert (damped != DampCounts().fit_transform(X)).nnz == 0
-
-
-def test_a_killed_fit_resumes_from_disk(tmp_path, X, corpus, labels):
-    def interrupt(epoch, _):
-        if epoch == 2:
-            raise KeyboardInterrupt
-
-    settings = {**FAST, "early_stopping": True, "checkpoint": tmp_path / "run"}
-    with pytest.raises(KeyboardInterrupt):
-        SupDocNADE(**settings).fit(corpus, labels, on_epoch=interrupt)
-    resumed = SupDocNADE(**settings).fit(Corpus.open(corpus.folder), labels)
-    assert_equal_models(resumed, SupDocNADE(**{**settings, "checkpoint": None}).fit(X, labels))
-    other = store(tmp_path / "other", X[::-1], labels)
-    with pytest.raises(StorageError, match="was made from other data"):
-        SupDocNADE(**settings).fit(other, labels)
 
 
 def test_the_width_and_names_of_words_are_checked(tmp_path, corpus, labels):

@@ -93,16 +93,6 @@ def test_docnade_is_conditioned_on_the_features():
     assert model.score(X, global_features=FEATURES) > plain.score(X)
 
 
-def test_a_stopped_fit_resumes_and_refuses_other_features(tmp_path, model):
-    options = {**FAST, "checkpoint": tmp_path / "run"}
-    resumed = SupDocNADE(**options).fit(X, LABELS, **OTHERS)
-    np.testing.assert_array_equal(resumed.components_, model.components_)
-    again = SupDocNADE(**options).fit(X, LABELS, **OTHERS)
-    np.testing.assert_array_equal(again.components_, model.components_)
-    with pytest.raises(ValueError, match="was made from other data"):
-        SupDocNADE(**options).fit(X, LABELS, annotations=TAGS, global_features=-FEATURES)
-
-
 def test_a_saved_model_predicts_the_same_bits(tmp_path, model):
     model.save(tmp_path / "model")
     loaded = SupDocNADE.load(tmp_path / "model")
@@ -152,17 +142,6 @@ def test_annotations_that_are_no_words_are_not_in_the_vocabulary(logistic):
     assert logistic.n_annotations_ == TAGS.shape[1]
     assert {word[0] for words in logistic.top_words(12) for word in words} == {"x"}
     assert np.isfinite(logistic.log_prob(X, global_features=FEATURES)).all()
-
-
-def test_logistic_outputs_are_saved(tmp_path, logistic):
-    logistic.save(tmp_path / "model")
-    loaded = type(logistic).load(tmp_path / "model")
-    assert loaded.annotation_output == "sigmoid"
-    for name in ("transform", "annotation_proba", "log_prob"):
-        np.testing.assert_array_equal(
-            getattr(loaded, name)(X, global_features=FEATURES),
-            getattr(logistic, name)(X, global_features=FEATURES),
-        )
 
 
 def test_unknown_annotations_have_no_loss():

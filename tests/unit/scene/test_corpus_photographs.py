@@ -92,24 +92,6 @@ def test_topics_are_those_of_documents_in_memory(corpus):
     assert fitted.rotation.axes_HR.shape == expected.axes_HR.shape
 
 
-def test_an_interrupted_fit_resumes(corpus, tmp_path):
-    whole = fit(corpus)
-    stages = []
-
-    def interrupt(stage, done, total):
-        stages.append(stage)
-        if stage == "learning from all" and done > total // 2:
-            raise KeyboardInterrupt
-
-    model = scene_model(**SETTINGS, checkpoint=tmp_path / "checkpoint")
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(corpus, progress=interrupt)
-    assert "learning" in stages
-    assert not hasattr(model, "fitted_")
-    model.fit(corpus)
-    np.testing.assert_array_equal(model.predict_proba(IMAGES), whole.predict_proba(IMAGES))
-
-
 def test_the_words_of_the_corpus_are_used(corpus):
     given = {name: SETTINGS[name] for name in SETTINGS if name not in WORD_SETTINGS}
     model = scene_model(**given).fit(corpus)

@@ -135,23 +135,3 @@ def test_the_first_prediction_does_not_wait_for_the_last_photograph():
         next(answers)
         assert len(read) <= 64
         answers.close()
-
-
-def test_photographs_used_for_words_are_never_held_out():
-    model = fit()
-    seen = {
-        key
-        for key, used in zip(
-            model.fitted_.training_set.photographs.content_keys(),
-            model.fitted_.training_set.in_words_B,
-            strict=True,
-        )
-        if used
-    }
-    more = columns(scenes(8, 21))
-    model.fit_more(*more)
-    learned = model.fitted_.training_set
-    names = {image.name for image in model.fitted_.held_out.images}
-    assert names
-    keys = dict(zip(learned.photographs.names, learned.photographs.content_keys(), strict=True))
-    assert not {keys[name] for name in names} & seen
