@@ -80,15 +80,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         _warn_about(encoded.skipped)
         return encoded.counts
 
-    def encode(self, X: Any, *, progress: ProgressCallback | None = None) -> EncodedImages:
+    def encode(self, X: Any) -> EncodedImages:
         """Return the counts of visual words and the images that could not be read.
 
         Parameters
         ----------
         X : a list of images.
-        progress : as for `fit`.
         """
-        return encode_all(self._fitted_encoder(), check_images(X), self._options(progress))
+        return encode_all(self._fitted_encoder(), check_images(X), self._options())
 
     def encode_corpus(
         self,

@@ -30,6 +30,7 @@ from supdocnade.visual_words.settings import VisualWordSettings
 
 WORDS = "BagOfVisualWords"
 
+
 StoredClasses = tuple[bool, ...] | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
 

@@ -209,17 +209,10 @@ def topic_features(
 
 def class_log_proba(network: NetworkArrays, hidden_BH: Float32s) -> Floats:
     """Return log p(y | v) of every class, or of every label if documents have several, (B, C)."""
-    scores_BC = class_scores(network, hidden_BH)
-    return np.asarray(log_expit(scores_BC)) if network.several_labels else scores_BC
-
-
-def class_scores(network: NetworkArrays, hidden_BH: Float32s) -> Floats:
-    """Return log p(y | v) of every class, or the log odds of every label, (B, C)."""
-    logits_BC = affine(hidden_BH, network["label_weight"], network["label_bias"])
-    if network.several_labels:
-        return logits_BC.astype(np.float64)
-    log_p_BC: Floats = log_softmax(logits_BC.astype(np.float64), axis=1)
-    return log_p_BC
+    logits_BC = affine(hidden_BH, network["label_weight"], network["label_bias"]).astype(np.float64)
+    return np.asarray(
+        log_expit(logits_BC) if network.several_labels else log_softmax(logits_BC, axis=1)
+    )
 
 
 def annotation_log_proba(

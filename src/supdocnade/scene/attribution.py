@@ -36,11 +36,8 @@ MIN_INTERVALS = 32
 N_VOTERS, MIN_VOTE = 5, 0.01
 """Photographs that are named for a tag, and their smallest share of all votes."""
 
-NODES, WEIGHTS = (
-    0.5 * np.polynomial.legendre.leggauss(3)[0] + 0.5,
-    0.5 * np.polynomial.legendre.leggauss(3)[1],
-)
-"""Gauss-Legendre quadrature on [0, 1]."""
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(3)
+"""Gauss-Legendre quadrature on [-1, 1]."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -303,8 +300,9 @@ def _divide_path(bias_H: Floats, total_H: Floats, activation: str) -> tuple[Floa
             kinks = -bias_H / total_H
         edges = np.concatenate([edges, kinks[(kinks > 0) & (kinks < 1)]])
     edges = np.unique(edges)
-    t_Q = (edges[:-1, None] + np.outer(np.diff(edges), NODES)).ravel()
-    return t_Q, np.outer(np.diff(edges), WEIGHTS).ravel()
+    half = 0.5 * np.diff(edges)
+    t_Q = (edges[:-1, None] + np.outer(half, NODES + 1)).ravel()
+    return t_Q, np.outer(half, WEIGHTS).ravel()
 
 
 def _choose_class_score(

@@ -1,6 +1,6 @@
 """Values chosen on held-out photographs: calibration of scores to probabilities, and thresholds."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,12 +191,7 @@ def fit_tags(
     slope, prior, offset = minimize(loss, start, jac=True, method="L-BFGS-B").x.tolist()
     loose = TagCalibration(slope=slope, prior=prior, offset=offset, threshold=0.5)
     probability_BA = loose.probability(score_BA, frequency_A)
-    return TagCalibration(
-        slope=slope,
-        prior=prior,
-        offset=offset,
-        threshold=best_threshold(probability_BA, present_BA),
-    )
+    return replace(loose, threshold=best_threshold(probability_BA, present_BA))
 
 
 def best_threshold(probability_BA: Floats, present_BA: Mask) -> float:

@@ -40,7 +40,8 @@ def check_scene(scene: FittedScene) -> None:
     """
     encoder, config = scene.encoder, scene.network.config
     n_classes, n_tags = len(scene.classes), len(scene.tag_names)
-    n_photographs = len(scene.training_set.photographs)
+    training_set, n_photographs = scene.training_set, len(scene.training_set.photographs)
+    features_BF = training_set.features_BF
     for what, found, expected in (
         ("classes", scene.classes, tuple(sorted({*scene.classes}))),
         ("number of classes", n_classes, scene.network.n_classes or n_classes),
@@ -51,27 +52,21 @@ def check_scene(scene: FittedScene) -> None:
         ("tag frequencies", scene.tag_frequency_A.shape, (n_tags,)),
         ("classifier", scene.class_head is None, n_classes < 2),
         ("calibration of tags", scene.choices.tags is None, not scene.tag_names),
-        ("digests", len(scene.training_set.photographs.keys or ()), n_photographs),
+        ("digests", len(training_set.photographs.keys or ()), n_photographs),
+        ("words of photographs", training_set.counts.shape[1], encoder.n_features),
+        ("topics of photographs", scene.topics_BH.shape, (n_photographs, config.n_topics)),
+        (
+            "features of photographs",
+            0 if features_BF is None else features_BF.shape[1],
+            encoder.n_image_features,
+        ),
     ):
         if found != expected:
             raise InvalidArgument(f"its {what} must be {expected}, got {found}")
-    _check_training_set(scene)
     _check_heads(scene)
     _check_data(scene)
     if not {*scene.thumbnails.topics} <= {*range(len(scene.rotation.inverse_RH))}:
         raise InvalidArgument("its thumbnails must show topics that it has")
-
-
-def _check_training_set(scene: FittedScene) -> None:
-    training_set, encoder = scene.training_set, scene.encoder
-    check_shape("counts", training_set.counts.shape[1:], (encoder.n_features,))
-    n_photographs, n_topics = len(training_set.photographs), scene.network.config.n_topics
-    check_shape("topics", scene.topics_BH.shape, (n_photographs, n_topics))
-    features_BF = training_set.features_BF
-    if (features_BF is None) != (not encoder.n_image_features):
-        raise InvalidArgument("its photographs must have the features that its encoder makes")
-    if features_BF is not None:
-        check_shape("features", features_BF.shape[1:], (encoder.n_image_features,))
 
 
 def _check_heads(scene: FittedScene) -> None:

@@ -14,7 +14,7 @@ from supdocnade.scene import thumbnails
 from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.model import scene_model
 from supdocnade.scene.thumbnails import Thumbnails
-from supdocnade.schema import load, save
+from supdocnade.schema import save
 
 TINY = Thumbnails(
     names=("a", "b"),
@@ -96,12 +96,6 @@ def test_wrong_predictions_come_first_and_every_class_has_right_ones(monkeypatch
     assert chosen[14:] == ["0", "1", "2", "3", "4", "5"]
     assert len(thumbnails.choose_held_out([*right, *wrong[:2]])) == 20
     assert thumbnails.choose_held_out(wrong[:3]) == ["102", "101", "100"]
-
-
-@pytest.mark.parametrize("found", [TINY, Thumbnails(), replace(TINY, topics={0: ()})])
-def test_stored_thumbnails_are_read_back(tmp_path, found):
-    save(tmp_path / "file", "Thumbnails", found)
-    assert load(tmp_path / "file", "Thumbnails", Thumbnails) == found
 
 
 @pytest.mark.parametrize(
