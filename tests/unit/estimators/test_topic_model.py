@@ -115,12 +115,6 @@ def test_likelihoods(model, X, scenes):
     )
 
 
-def test_the_likelihood_of_a_document_does_not_depend_on_its_place(model, X):
-    order = np.random.default_rng(1).permutation(80)
-    np.testing.assert_allclose(model.log_prob(X)[order], model.log_prob(X[order]), rtol=1e-5)
-    np.testing.assert_allclose(model.log_prob(X)[[5]], model.log_prob(X[[5]]), rtol=1e-5)
-
-
 def test_missing_labels_are_skipped(X, scenes):
     labels = scenes.labels.astype(object)
     labels[::3] = None
@@ -225,19 +219,6 @@ def test_documents_are_drawn_from_the_model(model):
     ):
         with pytest.raises(InvalidArgument, match=message):
             model.sample(*arguments)
-
-
-def test_a_run_resumes_from_its_checkpoint_and_refuses_other_data(tmp_path, X, scenes):
-    folder = tmp_path / "run"
-    model = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
-    again, epochs = SupDocNADE(**FAST, checkpoint=folder), []
-    again.fit(X, scenes.labels, on_epoch=lambda epoch, _: epochs.append(epoch))
-    np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
-    assert epochs == []  # Read back, not trained again.
-    with pytest.raises(StorageError, match="was made from other data"):
-        SupDocNADE(**FAST, checkpoint=folder).fit(X[::-1], scenes.labels)
-    with pytest.raises(StorageError, match="was made with n_topics = 8, this run has 9"):
-        SupDocNADE(**{**FAST, "n_topics": 9}, checkpoint=folder).fit(X, scenes.labels)
 
 
 def test_early_stopping_holds_a_part_of_every_class_out(X, scenes):

@@ -91,14 +91,6 @@ def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
     np.testing.assert_array_equal(topics.components_, fitted.network.components)
 
 
-def test_logistic_outputs_of_tags_have_a_weight_of_their_own():
-    fitted = small_model("sigmoid").fitted_
-    settings = fitted.settings.topics
-    assert (settings.annotation_output, settings.annotation_weight) == ("sigmoid", 1.0)
-    assert fitted.network["word_embedding"].shape == (120, 12)
-    assert fitted.network["tag_weight"].shape == (len(fitted.tag_names), 12)
-
-
 def test_an_epoch_has_one_update_per_batch():
     updates = {}
     fit(lambda *now: updates.update({now[0]: now[2]}))
