@@ -17,7 +17,7 @@ from supdocnade.folders.metadata import distinct_tags, parse_label
 from supdocnade.folders.tags import spell_tag
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.scene.corrections import Correction, CorrectionFile
-from supdocnade.serving.explore import describe_photograph, describe_similar
+from supdocnade.serving.explore import describe_overview, describe_photograph, describe_similar
 from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import (
     JPEG,
@@ -53,7 +53,7 @@ Version = Annotated[str, Query(description="Has no effect but on caches.", max_l
 def browse_routes(service: Service) -> APIRouter:
     """Return the routes that show the model and the gallery, and keep corrections."""
     routes = APIRouter(tags=["model"])
-    fitted, settings, explorer = service.fitted, service.settings, service.explorer
+    fitted, settings = service.fitted, service.settings
     model = ModelOut(
         name=service.name,
         version=__version__,
@@ -73,7 +73,8 @@ def browse_routes(service: Service) -> APIRouter:
             seconds=settings.seconds,
         ),
     )
-    overview = json.dumps(explorer.overview, allow_nan=False)
+    overview = json.dumps(describe_overview(fitted, service.fingerprint[:8]), allow_nan=False)
+    examples = fitted.thumbnails.pictures
     picture_errors = openapi_responses("not_found", "invalid_argument")
 
     @routes.get("/model")
@@ -94,9 +95,9 @@ def browse_routes(service: Service) -> APIRouter:
     )
     async def example_picture(number: Number, v: Version = "") -> Response:
         """Show the thumbnail of a training photograph."""
-        if number >= len(explorer.examples):
-            raise _not_found("example", number, len(explorer.examples))
-        return _jpeg(explorer.examples[number])
+        if number >= len(examples):
+            raise _not_found("example", number, len(examples))
+        return _jpeg(examples[number])
 
     _add_gallery_routes(service, routes)
     _add_correction_routes(service, routes)

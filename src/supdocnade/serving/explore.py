@@ -1,6 +1,7 @@
 """Descriptions of what the page shows: classes, topics and tags, and photographs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
-from supdocnade.metrics import top_ranked
 from supdocnade.report.class_words import (
     describe_classes,
     describe_topics,
@@ -24,82 +24,58 @@ N_COMPARED = 24
 """Photographs that are compared with a picture to find near-duplicates."""
 
 
-class ModelExplorer:
-    """Everything that the page shows about a model.
+def describe_overview(fitted: FittedScene, version: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the classes, topics and tags of a model as the page shows them.
 
-    The fingerprint of the model is part of the URLs of pictures, which browsers cache.
+    Parameters
+    ----------
+    version : part of the URLs of the examples, which browsers cache.
     """
+    learned, with_examples = fitted.training_set.photographs, fitted.thumbnails.topics
+    example_number = {name: n for n, name in enumerate(fitted.thumbnails.names)}
+    example_tags = {
+        name: {normalize_tag(tag) for tag in tags or ()}
+        for name, tags in zip(learned.names, learned.tags, strict=True)
+        if name in example_number
+    }
 
-    def __init__(self, fitted: FittedScene, fingerprint: str):
-        self._fitted = fitted
-        self._version = fingerprint[:8]
-        self.examples = fitted.thumbnails.pictures
-        self._example_number = {name: n for n, name in enumerate(fitted.thumbnails.names)}
-        learned = fitted.training_set.photographs
-        self._example_tags = {
-            name: {normalize_tag(tag) for tag in tags or ()}
-            for name, tags in zip(learned.names, learned.tags, strict=True)
-            if name in self._example_number
-        }
-        self._topic_tags, self._topic_classes = topic_frequencies(fitted)
-        self.overview = self._overview()
-
-    def _overview(self) -> dict[str, list[dict[str, Any]]]:
-        classes = describe_classes(self._fitted)
-        for each in classes:
-            each["examples"] = self._examples_of_class(each["label"])
-        return {"classes": classes, "topics": self._topics(classes), "tags": self._tags(classes)}
-
-    def _topics(self, classes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the topics that have examples or support a class or a tag."""
-        with_examples = self._fitted.thumbnails.topics
-        linked = [topic for each in classes for topic in each["topics"]]
-        for tag in range(len(self._fitted.tag_names)):
-            linked += self._topic_tags.of_name(tag, N_TOPICS_OF_TAG)
-        topics = describe_topics(self._fitted, self._topic_tags, self._topic_classes)
-        return [
-            {**topics[number], "examples": self._examples(with_examples.get(number, ()))}
-            for number in dict.fromkeys([*with_examples, *linked])
-        ]
-
-    def _tags(self, classes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the tags with their topics and classes, the most frequent first."""
-        names, frequency_A = self._fitted.tag_names, self._fitted.tag_frequency_A
-        return [
-            {
-                "tag": names[number],
-                "frequency": float(frequency_A[number]),
-                "topics": self._topic_tags.of_name(number, N_TOPICS_OF_TAG),
-                "classes": [
-                    each["label"]
-                    for each in classes
-                    if names[number] in [some["name"] for some in each["tags"]]
-                ],
-                "examples": self._examples_of_tag(names[number]),
-            }
-            for number in top_ranked(frequency_A[None], len(frequency_A))[0].tolist()
-        ]
-
-    def _examples_of_tag(self, tag: str) -> list[dict[str, str]]:
-        return self._examples(
-            [name for name, tags in self._example_tags.items() if normalize_tag(tag) in tags]
-        )
-
-    def _examples_of_class(self, label: str) -> list[dict[str, str]]:
-        learned = self._fitted.training_set.photographs
-        rows, members_N1 = learned.class_members([label])
-        return self._examples([learned.names[row] for row in rows[members_N1[:, 0]]])
-
-    def _examples(self, names: Sequence[str]) -> list[dict[str, str]]:
+    def examples(names: Iterable[str]) -> list[dict[str, str]]:
         """Return the first few photographs that have a thumbnail."""
-        available = [name for name in names if name in self._example_number][:N_EXAMPLES]
         return [
             {
                 "name": PurePath(name).name,
-                "picture": f"/v1/examples/{self._example_number[name]}/picture?v={self._version}",
+                "picture": f"/v1/examples/{example_number[name]}/picture?v={version}",
             }
-            for name in available
+            for name in islice((name for name in names if name in example_number), N_EXAMPLES)
         ]
+
+    classes = describe_classes(fitted)
+    for each in classes:
+        rows, members_N1 = learned.class_members([each["label"]])
+        each["examples"] = examples(learned.names[row] for row in rows[members_N1[:, 0]])
+    topic_tags, topic_classes = topic_frequencies(fitted)
+    tags: list[dict[str, Any]] = [
+        {
+            "tag": tag,
+            "frequency": float(fitted.tag_frequency_A[number]),
+            "topics": topic_tags.of_name(number, N_TOPICS_OF_TAG),
+            "classes": [
+                each["label"] for each in classes if tag in [some["name"] for some in each["tags"]]
+            ],
+            "examples": examples(
+                name for name, some in example_tags.items() if normalize_tag(tag) in some
+            ),
+        }
+        for number, tag in enumerate(fitted.tag_names)
+    ]
+    tags.sort(key=lambda each: -each["frequency"])
+    topics = describe_topics(fitted, topic_tags, topic_classes)
+    linked = [topic for each in (*classes, *tags) for topic in each["topics"]]
+    shown = [
+        {**topics[number], "examples": examples(with_examples.get(number, ()))}
+        for number in dict.fromkeys([*with_examples, *linked])
+    ]
+    return {"classes": classes, "topics": shown, "tags": tags}
 
 
 def describe_photograph(

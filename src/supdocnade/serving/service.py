@@ -29,7 +29,6 @@ from supdocnade.report.heatmap import contribution_scale
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corrections import Correction, CorrectionFile
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_compared
-from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget, NamedImage
 from supdocnade.threads import limit_threads
@@ -235,7 +234,6 @@ class Service:
         self.corrections = corrections
         self.correct_gallery(() if corrections is None else corrections.newest(0, len(corrections)))
         self.fingerprint = fitted.fingerprint()
-        self.explorer = ModelExplorer(fitted, self.fingerprint)
         self.memory = MemoryBudget(settings.max_held_bytes)
         self.draining = False
         self.n_waiting = 0

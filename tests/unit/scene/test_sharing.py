@@ -107,8 +107,8 @@ def test_a_stripped_model_has_a_report_and_a_page(stripped, tmp_path):
     explore = pytest.importorskip(
         "supdocnade.serving.explore", reason="needs the extra serve", exc_type=ImportError
     )
-    explorer = explore.ModelExplorer(loaded, "0" * 32)
-    assert [each["label"] for each in explorer.overview["classes"]] == list(CLASSES)
+    overview = explore.describe_overview(loaded, "0" * 8)
+    assert [each["label"] for each in overview["classes"]] == list(CLASSES)
 
 
 def test_nothing_can_be_added_to_a_stripped_model(stripped):
