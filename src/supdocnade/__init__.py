@@ -10,7 +10,7 @@ if TYPE_CHECKING:
         DampCounts,
         SkippedImagesWarning,
     )
-    from supdocnade.estimators.scoring import AnnotationScorer
+    from supdocnade.estimators.scoring import make_annotation_scorer
     from supdocnade.estimators.supdocnade import SupDocNADE
     from supdocnade.estimators.text_model import TextModel
     from supdocnade.estimators.topic_model import DocNADE
@@ -30,12 +30,11 @@ _MODULES = {
     "SupDocNADE": "estimators.supdocnade",
     "TextModel": "estimators.text_model",
     "WordOutput": "model.network",
-    "AnnotationScorer": "estimators.scoring",
+    "make_annotation_scorer": "estimators.scoring",
     "training_processes": "training.distributed",
 }
 
 __all__ = [
-    "AnnotationScorer",
     "BagOfVisualWords",
     "Corpus",
     "DampCounts",
@@ -45,6 +44,7 @@ __all__ = [
     "SupDocNADE",
     "TextModel",
     "WordOutput",
+    "make_annotation_scorer",
     "training_processes",
 ]
 

@@ -16,11 +16,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.planted_corpus import scene_corpus
 
 from supdocnade import (
-    AnnotationScorer,
     BagOfVisualWords,
     DampCounts,
     DocNADE,
     SupDocNADE,
+    make_annotation_scorer,
 )
 from supdocnade.baselines import SLDA, ReplicatedSoftmax
 
@@ -83,7 +83,7 @@ def test_annotations_are_routed_through_a_search(scenes):
         search = GridSearchCV(
             make_pipeline(DampCounts(), model),
             {"supdocnade__annotation_weight": [0.0, 30.0]},
-            scoring=AnnotationScorer(top=2).set_score_request(annotations=True),
+            scoring=make_annotation_scorer(top=2).set_score_request(annotations=True),
             cv=StratifiedKFold(3),
         )
         search.fit(scenes.counts, scenes.labels, annotations=sparse.csr_array(scenes.tags))
@@ -97,7 +97,7 @@ def test_cross_val_score_takes_the_scorer(scenes):
         scores = cross_val_score(
             DocNADE(**FAST).set_fit_request(annotations=True),
             scenes.counts,
-            scoring=AnnotationScorer(top=2).set_score_request(annotations=True),
+            scoring=make_annotation_scorer(top=2).set_score_request(annotations=True),
             params={"annotations": scenes.tags},
             cv=3,
         )

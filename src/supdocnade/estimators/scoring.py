@@ -45,19 +45,24 @@ def accuracy_of_known(
     return accuracy(predicted, labels, known, weight)
 
 
-class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
-    """A scorer for `cross_val_score` and `GridSearchCV`: the F-measure of the top annotations.
+def make_annotation_scorer(top: int = 5) -> "AnnotationScorer":
+    """Return a scorer for `cross_val_score` and `GridSearchCV`: F-measure of the top annotations.
 
     It takes the true annotations by metadata routing:
 
     >>> import sklearn
     >>> with sklearn.config_context(enable_metadata_routing=True):
-    ...     scorer = AnnotationScorer(top=5).set_score_request(annotations=True)
+    ...     scorer = make_annotation_scorer(top=5).set_score_request(annotations=True)
 
     Parameters
     ----------
     top : how many annotations per document.
     """
+    return AnnotationScorer(top)
+
+
+class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
+    """The scorer that `make_annotation_scorer` returns."""
 
     def __init__(self, top: int = 5):
         self.top = top
@@ -87,7 +92,7 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         if annotations is None:
             raise InvalidArgument(
                 "annotations must be passed to the scorer, by metadata routing: "
-                "AnnotationScorer().set_score_request(annotations=True)."
+                "make_annotation_scorer().set_score_request(annotations=True)."
             )
         options = {} if global_features is None else {"global_features": global_features}
         proba_BA = _annotation_proba(estimator, X, options)

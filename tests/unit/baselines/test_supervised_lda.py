@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from tests.planted_corpus import scene_corpus
 
-from supdocnade import AnnotationScorer
+from supdocnade import make_annotation_scorer
 from supdocnade.baselines import MMLDA, SLDA
 from supdocnade.baselines.dirichlet import Bags, States, Topics, infer_topics
 from supdocnade.baselines.dirichlet_kernels import MARGIN, TEMPERATURE
@@ -24,7 +24,7 @@ def model():
 def test_classes_and_tags_of_planted_scenes_are_found(model):
     bayes = (SCENES.class_posterior().argmax(axis=1) == LABELS).mean()
     assert model.score(X, LABELS) > bayes - 0.05
-    assert AnnotationScorer(top=2)(model, X, annotations=TAGS) > 0.6
+    assert make_annotation_scorer(top=2)(model, X, annotations=TAGS) > 0.6
     assert model.annotate(X, top=2).shape == (120, 2)
     assert set(model.annotate(X).ravel()) <= set(NAMES)
 

@@ -16,7 +16,7 @@ import tempfile, warnings
 import numpy as np
 from pathlib import Path
 from scipy import sparse
-from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, AnnotationScorer
+from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.errors import InvalidArgument
 
 warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def calls(kind):
         yield name, lambda name=name: getattr(model, name)(bad)
     yield "score", lambda: model.score(bad, y)
     yield "top_words", lambda: model.top_words(documents=bad)
-    yield "scorer", lambda: AnnotationScorer().score(model, X, annotations=tags)
+    yield "scorer", lambda: make_annotation_scorer().score(model, X, annotations=tags)
     yield "DampCounts.fit", lambda: DampCounts().fit(bad)
     yield "DampCounts", lambda: DampCounts().fit(X).transform(bad)
     yield "Corpus.append", lambda: corpus.append(bad)

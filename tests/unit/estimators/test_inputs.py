@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from tests.planted_corpus import scene_corpus
 
-from supdocnade import AnnotationScorer, Corpus, DampCounts, DocNADE, SupDocNADE
+from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import tokens
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
@@ -125,7 +125,7 @@ def test_predictions_have_the_same_bits(scenes, X, corpus, labels):
     weight = np.arange(N)
     assert model.score(corpus, labels) == model.score(X, labels)
     assert model.score(corpus, labels, weight) == model.score(X, labels, weight)
-    scorer = AnnotationScorer()
+    scorer = make_annotation_scorer()
     wanted = {"annotations": scenes.tags}
     assert scorer(model, corpus, **wanted) == scorer(model, X, **wanted)
     unsupervised = DocNADE(**FAST).fit(corpus)

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.model_selection import cross_val_score
 from tests.planted_corpus import global_features, scene_corpus
 
-from supdocnade import AnnotationScorer, DocNADE, SupDocNADE
+from supdocnade import DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.errors import InvalidArgument
 
 FAST = {"n_topics": 8, "learning_rate": 0.02, "max_epochs": 10, "batch_size": 20, "random_state": 0}
@@ -47,7 +47,7 @@ def test_features_add_what_the_words_do_not_say(model):
     assert without.n_global_features_ == 0
     assert model.score(X, LABELS, global_features=FEATURES) > 0.95
     assert without.score(X, LABELS) < 0.9
-    scorer = AnnotationScorer(top=2)
+    scorer = make_annotation_scorer(top=2)
     f_measure = scorer(model, X, annotations=TAGS, global_features=FEATURES)
     assert f_measure > scorer(without, X, annotations=TAGS) + 0.05
 
@@ -129,7 +129,7 @@ def test_annotations_with_probabilities_of_their_own(logistic):
     np.testing.assert_allclose(proba, np.exp(log_proba))
     # Documents have several tags: the probabilities add up to their number.
     np.testing.assert_allclose(proba.sum(), (TAGS > 0).sum(), rtol=0.15)
-    scorer = AnnotationScorer(top=2)
+    scorer = make_annotation_scorer(top=2)
     assert scorer(logistic, X, annotations=TAGS, global_features=FEATURES) > 0.6
     best = logistic.annotate(X, top=1, global_features=FEATURES)[:, 0]
     np.testing.assert_array_equal(best, proba.argmax(axis=1))

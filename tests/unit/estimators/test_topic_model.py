@@ -5,7 +5,7 @@ import torch
 from scipy import sparse
 from tests.planted_corpus import scene_corpus
 
-from supdocnade import AnnotationScorer, DampCounts, DocNADE, SupDocNADE
+from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.likelihood.contract import activate
@@ -365,7 +365,7 @@ def test_scores_refuse_what_they_cannot_compare(X, scenes):
         model.score(X, scenes.labels.astype(str))
     with pytest.raises(InvalidArgument, match=r"y must have 80 labels, .* got 79"):
         model.score(X, scenes.labels[1:])
-    scorer = AnnotationScorer()
+    scorer = make_annotation_scorer()
     tagged = DocNADE(**FAST).fit(X, annotations=scenes.tags)
     with pytest.raises(InvalidArgument, match="annotations must be passed to the scorer"):
         scorer(tagged, X)
