@@ -28,7 +28,7 @@ from scipy import sparse
 
 from benchmarks.common import print_table, write_results
 from supdocnade import BagOfVisualWords, Corpus, SceneModel
-from supdocnade.demo import drawn_scenes
+from supdocnade.cli.demo import drawn_scenes
 from supdocnade.gallery.build import IndexWriter
 from supdocnade.scene.model import scene_model
 from supdocnade.scene.prediction import FittedScene

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import print_table, write_results
-from supdocnade.demo import drawn_scenes
+from supdocnade.cli.demo import drawn_scenes
 from supdocnade.gallery.build import IndexWriter
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.scene.model import scene_model

@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks.common import print_table, write_results
 from benchmarks.faulty_encoders import FullDisk, Killed, StuckNode, faulty, photographs_of
 from supdocnade import BagOfVisualWords
-from supdocnade.demo import write_scenes
+from supdocnade.cli.demo import write_scenes
 from supdocnade.errors import UnreadableImage
 from supdocnade.runs import RunOptions
 from supdocnade.visual_words.to_corpus import encode_corpus

@@ -194,7 +194,7 @@ class Workspace:
 
     def make_template(self) -> None:
         """Draw photographs and train models in the workspace, and keep a copy of everything."""
-        from supdocnade.demo import write_scenes
+        from supdocnade.cli.demo import write_scenes
 
         write_scenes(self.work / "photos", 5, classes=CLASSES, max_side=MAX_SIDE)
         write_scenes(self.work / "more", 2, first=5, classes=CLASSES, max_side=MAX_SIDE)

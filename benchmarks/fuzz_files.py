@@ -76,7 +76,7 @@ def _counts(n_documents: int = 30, n_words: int = 12) -> Any:
 @cache
 def small_scenes() -> list[Any]:
     """Return small drawn scenes of three classes."""
-    from supdocnade.demo import drawn_scenes
+    from supdocnade.cli.demo import drawn_scenes
 
     return list(drawn_scenes(6, classes=CLASSES, max_side=MAX_SIDE))
 
@@ -214,7 +214,7 @@ def _use_corpus(folder: Path) -> None:
 
 
 def _make_index(folder: Path) -> None:
-    from supdocnade.demo import write_scenes
+    from supdocnade.cli.demo import write_scenes
     from supdocnade.gallery.build import build_gallery
 
     write_scenes(folder / "photos", 2, classes=CLASSES, max_side=MAX_SIDE)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from tests.scene_model import first_scene
 
+from supdocnade.cli.demo import write_scenes
 from supdocnade.cli.main import COMMANDS, run
-from supdocnade.demo import write_scenes
 from supdocnade.scene.persistence import SCENE
 from supdocnade.schema import load_arrays
 

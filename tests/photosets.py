@@ -12,7 +12,7 @@ from experiments.paper.protocol import make_protocols
 from experiments.paper.study import Study
 from tests.scene_model import first_scene
 
-from supdocnade.demo import CLASSES, drawn_scenes
+from supdocnade.cli.demo import CLASSES, drawn_scenes
 from supdocnade.images.decode import write_image
 
 MAX_SIDE = 96

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from supdocnade.demo import drawn_scenes
+from supdocnade.cli.demo import drawn_scenes
 from supdocnade.scene.model import scene_model
 
 SETTINGS = {

@@ -11,7 +11,7 @@ import zipfile
 
 from PIL import Image
 
-from supdocnade.demo import (
+from supdocnade.cli.demo import (
     ARCHIVE,
     CLASSES,
     METADATA,

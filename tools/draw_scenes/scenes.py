@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from supdocnade.demo import CLASSES, DrawnScene
+from supdocnade.cli.demo import CLASSES, DrawnScene
 from supdocnade.seeding import named_generator
 from tools.draw_scenes.canvas import MARK, Canvas, clip01
 from tools.draw_scenes.city import paint_skyline, paint_street

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.textures import as_png, stripes, write_images
 
-from supdocnade.demo import drawn_scenes
+from supdocnade.cli.demo import drawn_scenes
 from supdocnade.errors import UnreadableImages
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import encode

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.scene_model import first_scene, scenes, small_model
 
-from supdocnade.demo import drawn_scenes
+from supdocnade.cli.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.reading import SkippedImage
 from supdocnade.runs import RunOptions

@@ -5,7 +5,7 @@ import pytest
 from experiments.paper.words import GRIDS, WordRecipe, encode_words, load_words, save_words
 
 from supdocnade import BagOfVisualWords
-from supdocnade.demo import drawn_scenes
+from supdocnade.cli.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument, StorageError
 
 RECIPE = WordRecipe(n_words=20, patch_size=(16, 32))

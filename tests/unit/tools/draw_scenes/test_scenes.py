@@ -5,7 +5,7 @@ import pytest
 from tools.draw_scenes.__main__ import draw_numbered, encode
 from tools.draw_scenes.scenes import PLANS, TAGS, choose_objects, draw_scene
 
-from supdocnade.demo import CLASSES, drawn_scenes
+from supdocnade.cli.demo import CLASSES, drawn_scenes
 from supdocnade.images.decode import DecodeConfig, decode
 
 

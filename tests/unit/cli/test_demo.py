@@ -3,7 +3,7 @@
 import pytest
 
 from supdocnade import storage
-from supdocnade.demo import ARCHIVE, CLASSES, METADATA, N_PER_CLASS, drawn_scenes, write_scenes
+from supdocnade.cli.demo import ARCHIVE, CLASSES, METADATA, N_PER_CLASS, drawn_scenes, write_scenes
 from supdocnade.errors import InvalidArgument
 
 OPTIONS = {"classes": ("coast", "street"), "max_side": 48}
