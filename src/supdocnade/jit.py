@@ -13,15 +13,6 @@ _FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @functools.cache
-def _warn_uncached() -> None:
-    warnings.warn(
-        "supdocnade's kernels are compiled again in every process, because no cache folder can be "
-        "written; set NUMBA_CACHE_DIR to a writable folder to compile them once.",
-        RuntimeWarning,
-        stacklevel=5,
-    )
-
-
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that releases the interpreter lock, cached on disk where possible."""
     return _compile(function, fastmath=_FAST_MATH)
@@ -55,6 +46,11 @@ def _compile(function: Callable[..., Any], fastmath: Any) -> Callable[..., Any]:
         compiled: Callable[..., Any] = numba.njit(cache=True, **options)(function)
         _repair_cache(compiled)
     except RuntimeError:  # Numba found no folder for its cache.
-        _warn_uncached()
+        warnings.warn(
+            "supdocnade's kernels are compiled again in every process, because no cache folder can "
+            "be written; set NUMBA_CACHE_DIR to a writable folder to compile them once.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
         compiled = numba.njit(cache=False, **options)(function)
     return compiled

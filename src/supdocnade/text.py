@@ -25,16 +25,13 @@ _UNPRINTABLE = ("Cc", "Cs", "Cn", "Co")
 def open_file(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
     """Open a regular file: a pipe would wait for ever, and a device has no end."""
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
+        at_once = getattr(os, "O_NONBLOCK", 0)
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise StorageError(f"{path} must be a file.")
             yield file
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_file(
@@ -143,9 +140,7 @@ def natural_key(path: str) -> tuple[str, str]:
     ['a', 'b/IMG2', 'b/img10', 'b c/img1']
     """
     # A number sorts by its length first; no character sorts before the end of a part.
-    numbered = re.sub("0*([0-9]+)", lambda found: _with_length(found[1]), _fold(path))
+    numbered = re.sub(
+        "0*([0-9]+)", lambda found: chr(ord("0") + len(found[1])) + found[1], _fold(path)
+    )
     return numbered.replace("/", "\0"), path
-
-
-def _with_length(digits: str) -> str:
-    return chr(ord("0") + len(digits)) + digits

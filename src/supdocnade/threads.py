@@ -27,34 +27,26 @@ Part = TypeVar("Part")
 SMALL_WORK = 100_000
 """Number of values to compute below which waking another thread costs more than it saves."""
 
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
-_lock = threading.Lock()
 _local = threading.local()
 _blas_lock = threading.Lock()
 _blas_limit: Any = None
 _n_blas_callers = 0
 
 
-def _drop_pool() -> None:
-    """Drop the pool in a forked child, where its threads do not exist."""
-    global _pool, _pool_size, _lock, _blas_lock, _n_blas_callers
-    _pool, _pool_size, _lock = None, 0, threading.Lock()
+@functools.cache
+def _helper_pool(count: int) -> ThreadPoolExecutor:
+    """Return a pool of `count` threads, which start when they are needed."""
+    return ThreadPoolExecutor(count, thread_name_prefix="supdocnade")
+
+
+def _drop_pools() -> None:
+    """Drop the pools in a forked child, where their threads do not exist."""
+    global _blas_lock, _n_blas_callers
+    _helper_pool.cache_clear()
     _blas_lock, _n_blas_callers = threading.Lock(), 0
 
 
-os.register_at_fork(after_in_child=_drop_pool)
-
-
-def _helper_pool(count: int) -> ThreadPoolExecutor:
-    """Return a pool of at least `count` threads."""
-    global _pool, _pool_size
-    with _lock:
-        if _pool is None or _pool_size < count:
-            # A smaller pool finishes its work and ends with its last reference.
-            _pool = ThreadPoolExecutor(count, thread_name_prefix="supdocnade")
-            _pool_size = count
-        return _pool
+os.register_at_fork(after_in_child=_drop_pools)
 
 
 def n_threads() -> int:
@@ -97,33 +89,19 @@ def even_ranges(edges: NDArray[np.integer], n_ranges: int) -> list[tuple[int, in
 
 
 @contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Run torch's own operations on one thread; kernels may still use as many as before.
+def limit_threads(n_jobs: int | None = None) -> Iterator[None]:
+    """Limit kernels to a number of threads, as joblib counts them, and torch's operations to one.
 
-    The way torch splits a matrix product or a long sum over its threads determines the last bits of
-    the result, so torch gets one. Its other threads, which stay awake for a while after their work,
-    then do not take time from the kernels either. The setting belongs to the calling thread, and to
-    threads that use torch for the first time meanwhile.
+    By default, kernels may still use as many threads as before. The way torch splits a matrix
+    product or a long sum over its threads determines the last bits of the result, so torch gets
+    one. Its other threads, which stay awake for a while after their work, then do not take time
+    from the kernels either. The setting belongs to the calling thread, and to threads that use
+    torch for the first time meanwhile.
 
     In a forked child torch's other threads do not exist, and an operation that waited for them
     would wait for ever: whatever estimators do with torch runs within this context.
     """
-    with limit_threads(None):
-        yield
-
-
-@contextmanager
-def limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """Limit kernels to a number of threads, counted as by joblib, and torch to one.
-
-    If None, kernels may still use as many as before.
-    """
-    with _set_limit(n_threads() if n_jobs is None else effective_n_jobs(n_jobs)):
-        yield
-
-
-@contextmanager
-def _set_limit(limit: int) -> Iterator[None]:
+    limit = n_threads() if n_jobs is None else effective_n_jobs(n_jobs)
     before, torch = getattr(_local, "limit", 0), _imported_torch()
     torch_before = 1 if torch is None else torch.get_num_threads()
     _local.limit = limit
@@ -196,13 +174,14 @@ def run_parts(kernel: Callable[[Part], object], parts: Iterable[Part], *, small:
     small : if True, only the calling thread works (see `SMALL_WORK`).
     """
     parts = list(parts)
-    n_helpers = 0 if small else min(n_threads(), len(parts)) - 1
+    count = n_threads()
+    n_helpers = 0 if small else min(count, len(parts)) - 1
     remaining = iter(parts)  # `next` on a list's iterator is atomic: threads may share it.
     futures: list[Future[None]] = [
-        _helper_pool(n_helpers).submit(_drain, kernel, remaining) for _ in range(n_helpers)
+        _helper_pool(count).submit(_drain, kernel, remaining) for _ in range(n_helpers)
     ]
     try:
-        with _set_limit(1):
+        with limit_threads(1):
             for part in remaining:
                 kernel(part)
     finally:
@@ -214,6 +193,6 @@ def run_parts(kernel: Callable[[Part], object], parts: Iterable[Part], *, small:
 
 
 def _drain(kernel: Callable[[Part], object], parts: Iterator[Part]) -> None:
-    with _set_limit(1):
+    with limit_threads(1):
         for part in parts:
             kernel(part)

@@ -5,7 +5,6 @@ from tests.browser import (
     BAD_FILE,
     PHONE,
     expect,
-    launch_browser,
     needs_a_browser,
     open_page,
     photo_files,
@@ -22,18 +21,6 @@ ONE_OF_EACH = ("#/explore/class/coast", "#/explore/tag/tree")
 GALLERY = ("#/gallery", "#/gallery?tag=tree", "#/gallery/2")
 CORRECTIONS = ("#/corrections",)
 MAX_TABS = 300
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with run_page_server(tmp_path_factory.mktemp("page")) as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch_browser() as started:
-        yield started
 
 
 @pytest.fixture

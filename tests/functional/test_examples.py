@@ -23,7 +23,7 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.likelihood.contract import Batch
 from supdocnade.likelihood.operations import use_backend
 from supdocnade.scene.corrections import Correction, read_corrections
-from supdocnade.threads import one_torch_thread
+from supdocnade.threads import limit_threads
 from supdocnade.training.objective import batch_loss, make_batch
 
 QUICK = {
@@ -111,7 +111,7 @@ def test_the_model_in_one_file_stays_short_and_plain():
 
 
 def test_the_model_in_one_file_learns(capsys):
-    with torch.random.fork_rng(), one_torch_thread():
+    with torch.random.fork_rng(), limit_threads():
         recipe("docnade_in_one_file.py")["main"]()
     printed = capsys.readouterr().out
     losses = [float(loss) for loss in re.findall(r"^epoch .*loss ([\d.]+)$", printed, re.MULTILINE)]

@@ -7,29 +7,15 @@ from tests.browser import (
     BAD_FILE,
     PHONE,
     expect,
-    launch_browser,
     needs_a_browser,
     open_page,
     photo_files,
     run_page_process,
-    run_page_server,
 )
 from tests.scene_model import CLASSES, small_model
 from tests.serving import photograph, tiff
 
 pytestmark = needs_a_browser
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with run_page_server(tmp_path_factory.mktemp("page")) as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch_browser() as started:
-        yield started
 
 
 @pytest.fixture

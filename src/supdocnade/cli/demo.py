@@ -220,8 +220,8 @@ def write_scenes(
     first: int = 0,
     classes: Sequence[str] = CLASSES,
     max_side: int | None = None,
-) -> list[Path]:
-    """Write drawn scenes as `folder/coast/coast_0001.webp` and so on; return their paths.
+) -> None:
+    """Write drawn scenes as `folder/coast/coast_0001.webp` and so on.
 
     `metadata.jsonl` has one JSON object per line with `file_name`, `label` and `tags`; it is
     written last. Repeating a call, also an interrupted one, gives the same files.
@@ -241,11 +241,9 @@ def write_scenes(
             name, content = f"{name.removesuffix('.webp')}.jpg", encode(small, "JPEG")
         files[name] = content
         lines.append(json.dumps({**line, "file_name": name}) + "\n")
-    paths = [root / name for name in files]
     files[METADATA] = "".join(lines).encode()
     for name, content in files.items():
         write_atomically(root / name, content)
-    return paths
 
 
 def _read_archive(

@@ -26,7 +26,7 @@ from supdocnade.cuda.device_corpus import (
 from supdocnade.likelihood.contract import Batch
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
-from supdocnade.threads import one_torch_thread
+from supdocnade.threads import limit_threads
 from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.objective import (
     add_predictions,
@@ -159,7 +159,7 @@ class GraphTrainer(Trainer):
         """Pass over the documents once."""
         config, epoch = self.config, self.epoch
         device = torch.cuda.device_of(self.network.word_embedding)
-        with one_torch_thread(), device:
+        with limit_threads(), device:
             updates = self.updates_for(documents)
             if updates is None:
                 super().run_epoch(documents)

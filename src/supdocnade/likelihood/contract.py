@@ -22,7 +22,7 @@ from torch import Tensor
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood import ACTIVATIONS, Activation
-from supdocnade.threads import one_torch_thread
+from supdocnade.threads import limit_threads
 
 # Torch's vector math library selects its code at the first call of each function. If two threads
 # make that call at the same time, one may get another variant with other last bits
@@ -162,7 +162,7 @@ class FusedTerms(torch.autograd.Function):
 
 def _limit_torch(tensor: Tensor) -> AbstractContextManager[None]:
     """Run torch on one thread if it computes on a CPU."""
-    return nullcontext() if tensor.is_cuda else one_torch_thread()
+    return nullcontext() if tensor.is_cuda else limit_threads()
 
 
 def activate(activation: Activation, values: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from supdocnade.likelihood.operations import choose_backend, softmax_nll, tree_n
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.seeding import named_generator
-from supdocnade.threads import one_torch_thread
+from supdocnade.threads import limit_threads
 from supdocnade.tree import WordTree
 
 
@@ -338,7 +338,7 @@ def make_network(config: DocNADEConfig, tree: WordTree | None) -> DocNADENetwork
     return DocNADENetwork(config, tree)
 
 
-@one_torch_thread()
+@limit_threads()
 @torch.no_grad()
 def network_from_arrays(arrays: NetworkArrays) -> DocNADENetwork:
     """Return a network with a copy of the parameters in `arrays`."""

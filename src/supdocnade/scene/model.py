@@ -142,7 +142,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         images : a folder with one sub-folder per class and optional metadata, or another place
             (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images;
             or a `Corpus` of encoded photographs, which need not fit into memory. With a corpus, the
-            visual words stored in it are used, an SVM learns from at most 20,000 photographs, and
+            visual words stored in it are used, an SVM learns from at most 10,000 photographs, and
             `fit_more` cannot add to the model.
         labels : their classes, None where unknown. By default, those of the corpus.
         tags : a list of tags per photograph, None where unknown. By default, those of the corpus.

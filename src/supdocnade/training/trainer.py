@@ -25,7 +25,7 @@ from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, make_network, random_tree
 from supdocnade.runs import EpochCallback, ProgressCallback, RunOptions, no_progress
 from supdocnade.seeding import named_generator, token_order
-from supdocnade.threads import limit_threads, one_torch_thread
+from supdocnade.threads import limit_threads
 from supdocnade.training.checkpoint import (
     copy_parameters,
     describe_run,
@@ -189,7 +189,7 @@ class Trainer:
         if path is not None:
             given = self.network, config, self.class_weight_C, documents, validation
             described = describe_run(*given)
-        with one_torch_thread():
+        with limit_threads():
             if path is not None and path.exists():
                 found = load_checkpoint(path, described, self.network, self.optimizer)
                 self.history, self.best = found
@@ -220,7 +220,7 @@ class Trainer:
         size = config.batch_of(len(documents))
         batches = epoch_batches(len(documents), size, config.seed, epoch)
         weights = config.generative_weight, self.class_weight_C, config.annotation_weight
-        with one_torch_thread():
+        with limit_threads():
             for update, rows_B in enumerate(batches):
                 batch, n_documents = self.gather(documents, rows_B).to(device), len(rows_B)
                 when = f"in epoch {epoch + 1}, update {update + 1}"

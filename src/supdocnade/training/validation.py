@@ -27,7 +27,7 @@ from supdocnade.model.inference import (
     topic_features,
 )
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
-from supdocnade.threads import one_torch_thread
+from supdocnade.threads import limit_threads
 from supdocnade.training.objective import batch_loss, make_batch, ordered_batches
 
 BATCH_SIZE = 64
@@ -42,7 +42,7 @@ def _map_batches(
 ) -> NDArray[np.float64]:
     """Apply a function to all documents in batches, in a fixed order of their words."""
     none = np.empty(0, np.int64)
-    with torch.no_grad(), one_torch_thread():
+    with torch.no_grad(), limit_threads():
         device = network.word_embedding.device
         # The empty batch gives the result its other axes when the corpus is empty.
         results = [function(make_batch(corpus, none, none).to(device))]
@@ -142,7 +142,7 @@ def compute_metrics(
         n_summary_words=network.n_summary_words,
     )
     device = network.word_embedding.device
-    with torch.no_grad(), one_torch_thread():
+    with torch.no_grad(), limit_threads():
         losses = [
             batch.n_documents
             * float(

@@ -42,6 +42,15 @@ def fit(corpus, *given, **settings):
     return scene_model(**{**SETTINGS, **settings}).fit(corpus, *given)
 
 
+def assert_same_topics(fitted, training_set):
+    """Topics learned from a training set in memory are those of the model."""
+    data, settings = training_set.damp(fitted.settings.damping), fitted.settings
+    vocabulary, seed = AnnotationVocabulary(fitted.tag_names), SETTINGS["random_state"]
+    in_memory, _ = fit_topics(data, vocabulary, settings, seed, RunOptions(), "learning")
+    for name, array in in_memory.parameters.items():
+        np.testing.assert_array_equal(fitted.network.parameters[name], array)
+
+
 def test_a_model_is_fitted_on_a_corpus(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(corpus_photographs, "MAX_SAMPLE", 6)
     model = fit(corpus, checkpoint=tmp_path / "checkpoint")
@@ -76,18 +85,8 @@ def test_topics_are_those_of_documents_in_memory(corpus):
         fitted.training_set.counts.toarray(),
         small_model().fitted_.training_set.counts.toarray()[rows],
     )
-    in_memory, _ = fit_topics(
-        TrainingSet(photographs, fitted.training_set.counts, np.ones(24, np.bool_)).damp(
-            fitted.settings.damping
-        ),
-        AnnotationVocabulary(fitted.tag_names),
-        fitted.settings,
-        SETTINGS["random_state"],
-        RunOptions(),
-        "learning",
-    )
-    for name, array in in_memory.parameters.items():
-        np.testing.assert_array_equal(fitted.network.parameters[name], array)
+    in_words_B = np.ones(24, np.bool_)
+    assert_same_topics(fitted, TrainingSet(photographs, fitted.training_set.counts, in_words_B))
     expected = small_model().fitted_.rotation
     assert fitted.rotation.axes_HR.shape == expected.axes_HR.shape
 
@@ -110,18 +109,7 @@ def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
     rows = [int(name.split()[-1]) for name in fitted.training_set.photographs.names]
     encoded = encode_all(fitted.encoder, [IMAGES[row] for row in rows])
     np.testing.assert_array_equal(fitted.training_set.features_BF, encoded.global_features)
-    in_memory, _ = fit_topics(
-        replace(fitted.training_set, features_BF=encoded.global_features).damp(
-            fitted.settings.damping
-        ),
-        AnnotationVocabulary(fitted.tag_names),
-        fitted.settings,
-        SETTINGS["random_state"],
-        RunOptions(),
-        "learning",
-    )
-    for name, array in in_memory.parameters.items():
-        np.testing.assert_array_equal(fitted.network.parameters[name], array)
+    assert_same_topics(fitted, replace(fitted.training_set, features_BF=encoded.global_features))
     # Held-out photographs come last in the file of features.
     part = scene_model(**{**given, "held_out": 0.3}).fit(corpus).fitted_.training_set
     number = {key: row for row, key in enumerate(encoded.keys)}
