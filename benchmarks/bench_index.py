@@ -26,6 +26,7 @@ from benchmarks.common import print_table, write_results
 from supdocnade.cli.demo import drawn_scenes
 from supdocnade.gallery.build import IndexWriter
 from supdocnade.gallery.photo_index import Gallery
+from supdocnade.images.decode import JPEG_START
 from supdocnade.scene.model import scene_model
 from supdocnade.scene.persistence import load_scene
 
@@ -61,7 +62,7 @@ def build(model: Path, folder: Path, size: int) -> Figures:
         writer.add(
             [f"/photographs/{name}" for name in names],
             [(name, number, number) for number, name in enumerate(names, start=first)],
-            [number.to_bytes(100, "little") for number in range(first, first + n)],
+            [JPEG_START + number.to_bytes(97, "little") for number in range(first, first + n)],
             near * (1 + 0.3 * rng.standard_normal(near.shape, np.float32)),
             np.hstack(
                 [

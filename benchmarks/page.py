@@ -92,6 +92,14 @@ def figures() -> str:
             f"{network['words_over_forward_pass']:.2f}",
         ),
         (
+            "the same relative to decoding, resizing and that pass, which every use of it needs",
+            f"{network['words_over_resized_forward_pass']:.2f}",
+        ),
+        (
+            "predictions of 64 photographs by two workers relative to one, on two cores",
+            f"{network['gain_of_two_workers']:.2f} times as fast",
+        ),
+        (
             "words of the network with it on an H200 relative to one core of that machine "
             "(`bench_network cuda`)",
             f"{gpu_words / cpu_words:.2f}",

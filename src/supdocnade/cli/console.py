@@ -66,7 +66,6 @@ def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 SECONDS_BETWEEN_LINES = 60
 """Seconds between lines of progress where there is no terminal."""
 
-
 MIN_BAR_COLUMNS = 72
 """In a narrower terminal the counts and times take the place of the bar."""
 

@@ -56,7 +56,6 @@ COMMANDS: dict[type[Command], str] = {
 }
 """The commands, and the modules with their work, which are imported when they run."""
 
-
 HEADINGS = {
     "Settings": "features n_topics n_words fields seed set",
     "Input": "classes skip_unreadable add corrections index",

@@ -11,6 +11,7 @@ has no views, triggers or functions; it is opened read-only, and what is read fr
 
 import hashlib
 import os
+import re
 import sqlite3
 import threading
 import weakref
@@ -186,7 +187,7 @@ class Gallery:
     def _read_photographs(self, n_topics: int) -> None:
         """Read everything but the thumbnails; an odd value raises `ValueError`."""
         version, topics, proba = hashlib.blake2b(digest_size=4), bytearray(), bytearray()
-        self._ids, self._words, self.paths = list[int](), list[bytes](), list[str]()
+        self._ids, parts, self.paths = list[int](), list[bytes](), list[str]()
         columns = ("id", "time", "path", "words", "topics", "probabilities")
         for row in read_photographs(self._connection, self._folder, *columns):
             number, time, path, words, some_topics, some_proba = row
@@ -194,11 +195,12 @@ class Gallery:
             topics += some_topics
             proba += some_proba
             self._ids.append(number)
-            self._words.append(words)
+            parts.append(words)
             self.paths.append(path.decode(*TEXT))
         self.version = version.hexdigest()
+        self._words, self._word_ends = b"".join(parts), np.cumsum([len(each) for each in parts])
         n_classes, n_tags = len(self.classes), len(self.tag_names)
-        self.topics_NH = np.frombuffer(topics, "<f4").reshape(len(self), n_topics)
+        self.topics_NH = np.frombuffer(topics, "<f4").reshape(-1, n_topics).copy()  # Aligned.
         proba_NP = np.frombuffer(proba, "<f4").reshape(len(self), n_classes + n_tags)
         for values in (self.topics_NH, proba_NP):
             if values.size and not np.isfinite([values.min(), values.max()]).all():
@@ -286,8 +288,10 @@ class Gallery:
             matches_N = self._class_matches(_having_word(self.classes, word))
             tag_matches_N = self._tag_matches(_having_word(self.tag_names, word), least)
             np.maximum(matches_N, tag_matches_N, out=matches_N)
-            start = f" {word}".encode()  # Of a part of the path.
-            matches_N[[number for number, each in enumerate(self._words) if start in each]] = 1
+            # A word of the path; it has letters and digits alone.
+            found_words = re.finditer(f" {word}".encode(), self._words)
+            starts = [each.start() for each in found_words]
+            matches_N[np.searchsorted(self._word_ends, starts, "right")] = 1
             for number, (new_class, new_tags) in self._corrected.items():
                 if _having_word([new_class or "", *(new_tags or ())], word):
                     matches_N[number] = 1

@@ -47,7 +47,6 @@ _sessions: dict[tuple[Path, str, str], Any] = {}
 """Sessions by path, digest and provider. They cannot be pickled, so networks do not hold them."""
 _sessions_lock = threading.Lock()
 
-
 MAX_INPUT_SIDE = 2048
 """Largest side of an input image, in pixels."""
 
