@@ -3,12 +3,14 @@
 import io
 import json
 import re
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from tests.scene_model import first_scene
 
+from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.demo import write_scenes
 from supdocnade.cli.main import COMMANDS, run
 from supdocnade.scene.persistence import SCENE
@@ -23,7 +25,6 @@ SMALL = (
     *("--features", "sift", "--topics", "8", "--words", "20", "--set", "max_epochs=6"),
     *("--set", "learning_rate=0.003", "--set", "min_tag_count=2"),
 )
-
 
 _PROGRESS = re.compile(r"(?:\[\d+:\d\d:\d\d\]|features:) .*\n")
 
@@ -67,6 +68,21 @@ def help_texts():
     """Return the help of the program and of every command."""
     commands = ((), *((each.command_name(),) for each in COMMANDS))
     return "\n".join(supdocnade(*command, "--help").out for command in commands)
+
+
+@contextmanager
+def stopped_while(stage):
+    """Press Ctrl-C when a stage begins."""
+    report = ProgressBars.__call__
+
+    def stop(self, name, done, total):
+        report(self, name, done, total)
+        if name == stage:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ProgressBars, "__call__", stop)
+        yield
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
+from tests.commands import CLASSES, SMALL, draw, learned, stopped_while, supdocnade
 from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
@@ -302,15 +302,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
         monkeypatch.setitem(DEMO_SETTINGS, name, value)
     for name, value in (("N_TRAIN", 4), ("N_FRESH", 1)):
         monkeypatch.setattr(f"supdocnade.cli.demo.{name}", value)
-    report = ProgressBars.__call__
-
-    def stop(self, name, done, total):
-        report(self, name, done, total)
-        if name == "learning from all":
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ProgressBars, "__call__", stop)
+    with stopped_while("learning from all"):
         other = PartialFolder(folder / "model", "train")
         with other.lock():
             other.write_plan({})
@@ -320,7 +312,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
         stopped = supdocnade("demo", "-o", folder, "--features", "sift", "--quiet")
     again = f"supdocnade demo -o '{folder}' --features sift"
     assert (stopped.code, stopped.err.splitlines()[-1]) == (130, f"stopped; resume with: {again}")
-    stages = set()
+    stages, report = set(), ProgressBars.__call__
 
     def record(self, name, done, total):
         report(self, name, done, total)

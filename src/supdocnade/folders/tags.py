@@ -134,7 +134,6 @@ def exclude_tags(tags: Iterable[str], existing: Iterable[str] = ()) -> list[str]
 MIN_COMPARED = 5
 """Shorter names are not compared: too many of them differ in one letter."""
 
-
 MAX_MISSPELT = 2
 """Photographs of a misspelling with a wrong letter: of grass and glass there are more."""
 

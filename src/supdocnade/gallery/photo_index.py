@@ -82,10 +82,14 @@ def open_index(folder: Path, model: str, *, write: bool = False) -> sqlite3.Conn
     with database_errors(folder):
         if journal.exists():  # SQLite would change the file, and remove files that it names.
             raise ValueError(f"{journal.name} is not a part of an index")
-        mode = "rw" if write else "ro"
-        if not (write or os.access(folder, os.W_OK) or path.with_name(f"{NAME}-wal").exists()):
-            mode = "ro&immutable=1"  # SQLite cannot make its log.
-        connection = _connect(path, mode)
+        connection = _connect(path, "rw" if write else "ro")
+        try:
+            connection.execute("SELECT * FROM sqlite_schema LIMIT 1")
+        except sqlite3.OperationalError:  # Without permission or room SQLite cannot make its log.
+            connection.close()
+            if write or path.with_name(f"{NAME}-wal").exists():
+                raise
+            connection = _connect(path, "ro&immutable=1")
         try:
             connection.execute("BEGIN")
             ((version,),) = connection.execute("PRAGMA user_version")
@@ -93,10 +97,8 @@ def open_index(folder: Path, model: str, *, write: bool = False) -> sqlite3.Conn
                 raise StorageError(
                     f"{folder} has format {version}, this version reads {_FORMAT}; {_MAKE_AGAIN}."
                 )
-            found = connection.execute(
-                "SELECT sql FROM sqlite_schema ORDER BY name LIMIT 9"
-            ).fetchall()
-            if found != [(statement,) for statement in SCHEMA]:
+            found = connection.execute("SELECT sql FROM sqlite_schema ORDER BY name LIMIT 9")
+            if found.fetchall() != [(statement,) for statement in SCHEMA]:
                 raise ValueError("its tables are not those of an index")
             if connection.execute("SELECT model FROM about LIMIT 2").fetchall() != [(model,)]:
                 raise StorageError(f"{folder} was made with another model; {_MAKE_AGAIN}.")

@@ -64,7 +64,6 @@ _FONTS = {
 }
 """Font files that Pillow looks for on the system, regular and bold, in order of preference."""
 
-
 _INVISIBLE = "\u200d\ufe0e\ufe0f"
 """Characters that join emoji, and that choose between their colour and their plain form."""
 

@@ -28,7 +28,6 @@ FEATURES, FEATURES_KIND = "features-{:05d}.safetensors", "ShardFeatures"
 WORDS = "words.safetensors"
 """File in the folder of a corpus with its visual words, as `BagOfVisualWords.save` writes it."""
 
-
 PART = "EncodedImages"
 """Kind of the file of a shard in the folder of an unfinished run."""
 

@@ -18,7 +18,6 @@ from supdocnade.scene.attribution import Explanation
 
 SIZE = (96, 128)
 
-
 RGB_TO_LMS = np.array(
     [
         [0.4122214708, 0.5363325363, 0.0514459929],
