@@ -49,8 +49,7 @@ def test_invalid_arguments_are_refused(arguments, message):
 
 def test_an_interrupted_call_is_resumed(tmp_path, monkeypatch):
     write_scenes(tmp_path / "a", 2, **OPTIONS)
-    first = read_all(tmp_path / "a")
-    assert len(first) == 5
+    assert len(first := read_all(tmp_path / "a")) == 5
     (tmp_path / "a" / "coast" / "coast_0002.jpg").unlink()
     (tmp_path / "a" / METADATA).unlink()
     (tmp_path / "a" / "coast" / ".coast_0002.jpg.0a1b2c3d.partial").write_bytes(b"cut off")
