@@ -87,7 +87,8 @@ def open_index(folder: Path, model: str, *, write: bool = False) -> sqlite3.Conn
             connection.execute("SELECT * FROM sqlite_schema LIMIT 1")
         except sqlite3.OperationalError:  # Without permission or room SQLite cannot make its log.
             connection.close()
-            if write or path.with_name(f"{NAME}-wal").exists():
+            log = folder / f"{NAME}-wal"
+            if write or (log.exists() and log.stat().st_size > 0):
                 raise
             connection = _connect(path, "ro&immutable=1")
         try:
