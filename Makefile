@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check format docs notebooks browser bench bench-gpu bench-cluster cluster-faults \
+.PHONY: help demo test test-gpu check format docs notebooks browser bench bench-gpu \
 	bench-growth bench-serve attack bits faults fuzz fuzz-serve sbom experiments reproduction-page clean
 
 help:  ## list the targets
@@ -62,14 +62,6 @@ bits: $(READY)  ## compare digests of models and outputs of commands with the co
 
 bench-gpu: $(READY)  ## compare speed on a GPU with plain torch on it; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_gpu
-	$(PYTHON) -m benchmarks.page
-
-bench-cluster: $(READY)  ## encode with one, two and four workers of Ray; writes benchmarks/results/
-	$(PYTHON) -m benchmarks.bench_cluster
-	$(PYTHON) -m benchmarks.page
-
-cluster-faults: $(READY)  ## let nodes, workers, disks and the command of a Ray cluster fail (Linux, root)
-	$(PYTHON) -m benchmarks.cluster_faults
 	$(PYTHON) -m benchmarks.page
 
 bench-growth: $(READY)  ## measure time and memory up to a million photographs; writes benchmarks/results/

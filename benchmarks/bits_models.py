@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -170,7 +171,8 @@ def _record_training(recorder: Recorder) -> None:
         "lite": "--set min_tag_count=5",
     }.items():
         command(f"train photos -o {name} {small} {options}", name=f"train {name}", writes=name)
-    command("encode sift photos -o corpus --shard-size 10", writes="corpus")
+    with patch("supdocnade.unfinished.PART_SIZE", 10):
+        command("encode sift photos -o corpus", writes="corpus")
     line = f"train corpus -o from-corpus {small}".replace("--words 24 ", "")
     command(line, name="train from-corpus", writes="from-corpus")
     corrections = [
@@ -249,7 +251,8 @@ def _record_use(recorder: Recorder) -> None:
     command("predict sift fresh/night/night0.jpg")
     command("predict sift fresh --csv")
     command("predict sift fresh --top 2 --json")
-    command("predict sift fresh -o predictions --shard-size 4", writes="predictions")
+    with patch("supdocnade.unfinished.PART_SIZE", 4):
+        command("predict sift fresh -o predictions", writes="predictions")
     command("tag tiny fresh --min-probability 0.3 --record written.jsonl")
     recorder.files("fresh")
     command("tag --undo written.jsonl")

@@ -60,6 +60,8 @@ PHOTO = "photos/coast/coast_0001.jpg"
 LIMIT = 120.0
 """Seconds after which a command counts as hanging."""
 ROOM = "200m"
+PART_SIZE = 4
+"""Photographs of a part, so that there are several."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHANGES = ("os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.truncate", "os.chmod")
 """Audit events of changes to files, beside those of files opened for writing."""
@@ -79,20 +81,14 @@ KILLED = {
         ("train", "more", "--add", "model", "-o", "new", "--jobs", "1"), ("new",)
     ),
     "index": Action(("index", "model", "photos", "more", "-o", "index", "--jobs", "1"), ("index",)),
-    "encode": Action(
-        ("encode", "model", "photos", "-o", "corpus", "--shard-size", "4", "--jobs", "1"),
-        ("corpus",),
-    ),
+    "encode": Action(("encode", "model", "photos", "-o", "corpus", "--jobs", "1"), ("corpus",)),
     "save": Action(("save", "model", "saved"), ("saved",)),
 }
 """Commands that are killed; `save` stands for `SceneModel.load(...).save(...)`."""
 WRITING = {
     **KILLED,
     "train --force": Action(("train", "photos", "-o", "saved", "--force", *SMALL), ("saved",)),
-    "predict -o": Action(
-        ("predict", "model", "photos", "-o", "found", "--shard-size", "4", "--jobs", "1"),
-        ("found",),
-    ),
+    "predict -o": Action(("predict", "model", "photos", "-o", "found", "--jobs", "1"), ("found",)),
     "tag": Action(
         (
             *("tag", "model", "photos", "--min-probability", "0"),
@@ -128,8 +124,10 @@ def run_command(arguments: Sequence[str], fault: str, at: int) -> int:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(path))
 
     sys.addaudithook(watch)
+    from supdocnade import unfinished
     from supdocnade.cli.main import run
 
+    unfinished.PART_SIZE = PART_SIZE
     code = _save(*arguments[1:]) if arguments[0] == "save" else run(arguments)
     print(f"operations {n_operations}", file=sys.stderr)
     return code

@@ -13,7 +13,6 @@ from benchmarks.security_page import table
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 GPU = PAGE.parent / "gpu.md"
 SERVING, SECURITY = PAGE.with_name("serving.md"), PAGE.with_name("security.md")
-SCALING = PAGE.with_name("scaling.md")
 
 
 def figures() -> str:
@@ -179,38 +178,6 @@ def growth() -> str:
     return "\n".join(lines)
 
 
-def cluster() -> str:
-    """Return the table of encoding on a cluster."""
-    found = load("cluster")
-    lines = ["| workers | time | speed relative to one worker |", "|---|---|---|"]
-    lines += [
-        f"| {workers} | {seconds:.1f} s | {found['one_worker_over'][workers]:.2f} |"
-        for workers, seconds in found["seconds"].items()
-    ]
-    lines += [
-        "",
-        f"{found['n_images']:,} drawn scenes, {found['shard_size']} per shard, all workers on one "
-        f"machine with {found['cores']} cores ({found['cpu']}); Ray {found['ray']}.",
-    ]
-    return "\n".join(lines)
-
-
-def cluster_faults() -> str:
-    """Return the table of faults of a cluster."""
-    found = load("cluster_faults")
-    lines = ["| run | what happened | corpus |", "|---|---|---|"]
-    for each in found["runs"]:
-        corpus = "the same" if each["same"] else "**another**"
-        lines.append(f"| {each['run']} | {each['what'] or '–'} | {corpus} |")
-    lines += [
-        "",
-        f"{found['n_same']} of {len(found['runs'])} runs gave the corpus of one process; "
-        f"{found['n_images']} drawn scenes, {found['shard_size']} per shard, two nodes of two "
-        f"cores; Ray {found['ray']}.",
-    ]
-    return "\n".join(lines)
-
-
 def second_machine() -> str:
     """Return the results of two cores of a quieter machine (`taskset -c 0,1`)."""
     operation, training = load("second_machine/tree_nll"), load("second_machine/training")
@@ -317,7 +284,6 @@ def main() -> None:
     }
     update_page(PAGE, sections)
     update_page(SERVING, {"serving": serving()})
-    update_page(SCALING, {"cluster": cluster(), "cluster faults": cluster_faults()})
     update_page(SECURITY, {"attacks and faults": table()})
 
 

@@ -19,10 +19,6 @@ class BackendUnavailable(SupDocNADEError, ValueError):
     """A backend that was requested by name is not available."""
 
 
-class ClusterError(SupDocNADEError, ValueError):
-    """A cluster cannot be used, or could not finish its work."""
-
-
 class TrainingDiverged(SupDocNADEError, ValueError):
     """The objective is no longer finite."""
 

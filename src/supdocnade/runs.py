@@ -23,25 +23,6 @@ def no_progress(stage: str, done: int, total: int | None) -> None:
     """Ignore a progress report."""
 
 
-class PartProgress:
-    """Reports the progress of several parts of a work, one after the other, as one progress.
-
-    Parameters
-    ----------
-    progress : called with the units done in all parts.
-    total : units of all parts.
-    """
-
-    def __init__(self, progress: ProgressCallback, total: int) -> None:
-        self.progress, self.total = progress, total
-        self.before = 0
-        """Units done before the part that is worked on."""
-
-    def __call__(self, stage: str, done: int, total: int | None = None) -> None:
-        """Report the number of units done in this part."""
-        self.progress(stage, self.before + done, self.total)
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Workers, device, error handling and progress of a run.
@@ -59,8 +40,6 @@ class RunOptions:
     """Folder that stores the visual words of images by content."""
     checkpoint: Path | None = None
     """Folder from which training resumes."""
-    cluster: str | None = None
-    """Ray cluster that does the work: "local", "auto" or an address. By default, none."""
     progress: ProgressCallback = no_progress
     on_epoch: EpochCallback | None = None
     """Called with the metrics of every epoch of topics; their names begin with the stage."""

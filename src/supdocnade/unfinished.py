@@ -1,6 +1,6 @@
 """The folder of a run that is not finished, from which it can be resumed.
 
-`ShardParts` is the folder of an output that is made shard by shard, by this process or a cluster.
+`OutputParts` is the folder of an output that is made part by part.
 """
 
 import hashlib
@@ -9,12 +9,12 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from supdocnade.cluster import map_shards
-from supdocnade.errors import ClusterError, StorageError, UnwritableFile
+from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.images.reading import content_key
 from supdocnade.images.source import absolute_address, is_source, source_name, stamp_sources
 from supdocnade.runs import RunOptions
@@ -28,7 +28,8 @@ from supdocnade.storage import (
 )
 from supdocnade.text import read_file
 
-Shard = TypeVar("Shard")
+PART_SIZE = 1000
+"""Images of a part: about 4 MB of words at 961 per image."""
 
 PLAN = "run.json"
 """File in the folder by which it is recognised; it says what the run does."""
@@ -174,17 +175,18 @@ def _read_plan(path: Path) -> tuple[str, dict[str, Any]] | None:
     return (command, plan) if isinstance(command, str) and isinstance(plan, dict) else None
 
 
-class ShardParts(PartialFolder):
-    """The parts of an unfinished output in `OUTPUT.partial`, one file per shard of images.
+class OutputParts(PartialFolder):
+    """The parts of an unfinished output in `OUTPUT.partial`, one file per `PART_SIZE` images.
 
-    A part is written atomically, so a run that was killed resumes with the shards that have none,
-    and with those whose images have changed. Without a cluster, the words of images are kept, too.
+    A part is written atomically, so a run that was killed resumes with the parts that are missing,
+    and with those whose images have changed. The words of the images of a part that is not finished
+    are kept, too.
 
     Parameters
     ----------
     output, command : as for `PartialFolder`.
     plan : JSON values that determine, with the images, the contents of all parts.
-    shards : images of each shard.
+    images : in the order of the output.
     suffix : ending of the parts.
     in_output : whether the parts are files of the output.
     """
@@ -194,7 +196,7 @@ class ShardParts(PartialFolder):
         output: Path,
         command: str,
         plan: dict[str, Any],
-        shards: Sequence[Sequence[Any]],
+        images: Sequence[Any],
         suffix: str,
         *,
         in_output: bool = False,
@@ -203,83 +205,75 @@ class ShardParts(PartialFolder):
         self.output, self.suffix, self.in_output = Path(output), suffix, in_output
         self.result = self.folder / "output"
         """The output until it is complete."""
-        self.words = self.folder / "words"  # Cache of those of a shard (`RunOptions.cache`).
-        self._plan = {**plan, "images": digest([_absolute_names(shard) for shard in shards])}
-        self._stamps = [digest(_stamps(shard)) for shard in shards]
+        self._parts = [images[n : n + PART_SIZE] for n in range(0, len(images), PART_SIZE)]
+        self._words = self.folder / "words"  # Those of the images of a part (`RunOptions.cache`).
+        self._plan = {**plan, "images": digest([_absolute_names(part) for part in self._parts])}
+        self._stamps = [digest(_stamps(part)) for part in self._parts]
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """Hold the folder for a run, which removes it if it fails before it has read an image.
 
-        A warning says how many parts are made again. `StorageError` is raised if there is an output
-        already.
+        `StorageError` is raised if there is an output already, or the folder of another run.
         """
         with self.lock():
             before = self.read_plan()
-            is_same = before is not None and before["run"] == self._plan
-            if before is not None and is_same:
-                self._take_back(before)
+            if before is not None:
+                self._resume(before)
             if self.output.is_symlink():
                 raise StorageError(f"{self.output} must be a new or an empty folder, got a link.")
             if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
                 raise StorageError(f"{self.output} must be a new or an empty folder.")
-            if self.result.is_symlink():
-                raise StorageError(f"{self.result} must be a folder of this run, got a link.")
-            if before is not None:
-                if not is_same:
-                    raise StorageError(
-                        f"{self.folder} holds an interrupted run with another model, other "
-                        "photographs or other settings: repeat that run to finish it, or remove "
-                        "the folder."
-                    )
-                self._remove_changed(before["stamps"])
             self._write_state()
             if self.in_output:
                 self.result.mkdir(exist_ok=True)
+            else:
+                _remove(self.result)  # It is made again from the parts.
             try:
                 yield
             except BaseException:
                 has_parts = any(self.path(0).parent.glob("part-*"))
-                if not has_parts and not any(path.is_file() for path in self.words.rglob("*")):
+                if not has_parts and not any(path.is_file() for path in self._words.rglob("*")):
                     self.discard()
                 raise
+
+    def _resume(self, before: dict[str, Any]) -> None:
+        """Take over the parts of an interrupted run, which must be the same.
+
+        A warning says how many parts are made again because their images have changed.
+        """
+        if before["run"] != self._plan:
+            raise StorageError(
+                f"{self.folder} holds an interrupted run with another model, other photographs or "
+                "other settings: repeat that run to finish it, or remove the folder."
+            )
+        if self.result.is_symlink():
+            raise StorageError(f"{self.result} must be a folder of this run, got a link.")
+        self._take_back(before["complete"])
+        pairs = zip(before["stamps"], self._stamps, strict=True)
+        paths = [self.path(number) for number, (old, new) in enumerate(pairs) if old != new]
+        changed = [path for path in paths if path.exists()]
+        for path in changed:
+            path.unlink()
+        if changed:
+            warnings.warn(
+                f"photographs have changed since the run was interrupted: {len(changed)} of "
+                f"{len(self._parts)} parts that were finished are made again.",
+                stacklevel=4,
+            )
+
+    def _take_back(self, complete: list[str] | None) -> None:
+        """Move a complete output back to its place in the folder: a kill came before `discard`."""
+        if complete is None or self.result.exists():
+            return
+        # A folder of somebody else may have taken its place.
+        is_ours = not self.output.is_symlink() and self.output.is_dir()
+        if is_ours and sorted(os.listdir(self.output)) == complete:
+            move_folder(self.output, self.result)
 
     def _write_state(self, complete: list[str] | None = None) -> None:
         """Write the plan, with the names of the files of the output once it is complete."""
         self.write_plan({"run": self._plan, "stamps": self._stamps, "complete": complete})
-
-    def _take_back(self, before: dict[str, Any]) -> None:
-        """Move a complete output back to its place in the folder: a kill came before `discard`."""
-        if before["complete"] is None or os.path.lexists(self.result):
-            return
-        # A folder of somebody else may have taken its place.
-        is_ours = not self.output.is_symlink() and self.output.is_dir()
-        if is_ours and sorted(os.listdir(self.output)) == before["complete"]:
-            move_folder(self.output, self.result)
-
-    def _remove_changed(self, before: list[str]) -> None:
-        """Remove the parts whose images have changed since they were made, and what has them."""
-        pairs = zip(before, self._stamps, strict=True)
-        paths = [self.path(number) for number, (old, new) in enumerate(pairs) if old != new]
-        changed = [path for path in paths if path.exists()]
-        if not changed:
-            return
-        if not self.in_output and self.result.exists():
-            shutil.rmtree(self.result)
-        for path in changed:
-            path.unlink()
-        warnings.warn(
-            f"photographs have changed since the run was interrupted: {len(changed)} of "
-            f"{len(self._stamps)} parts that were finished are made again.",
-            stacklevel=4,
-        )
-
-    def publish(self) -> None:
-        """Make the result the output, and remove the folder."""
-        remove_leftovers(self.result)
-        self._write_state(sorted(os.listdir(self.result)))
-        move_folder(self.result, self.output)
-        self.discard()
 
     def path(self, number: int) -> Path:
         """Return the path of a part."""
@@ -288,32 +282,39 @@ class ShardParts(PartialFolder):
 
     def write(
         self,
-        function: Callable[[tuple[Path, Shard]], object],
-        shards: Sequence[Shard],
+        write_part: Callable[[Path, Sequence[Any], RunOptions], object],
         options: RunOptions,
-    ) -> Iterator[Path]:
-        """Write the parts that are missing; yield the path of each part when it exists, in order.
+        stage: str,
+    ) -> Iterator[tuple[Path, slice]]:
+        """Write the parts that are missing; yield the path of each, and which images it has.
 
-        The function is called with the path of a part and its shard; it writes the part atomically.
+        Parameters
+        ----------
+        write_part : called with the path of a part, its images and the options of its work; it
+            writes the part atomically.
+        stage : reported to `options.progress`.
         """
-        paths = [self.path(number) for number in range(len(shards))]
-        present = {path.name for path in self.path(0).parent.iterdir()}
-        todo = [
-            (path, shard)
-            for path, shard in zip(paths, shards, strict=True)
-            if path.name not in present
-        ]
-        with closing(map_shards(function, todo, options)) as written:
-            for path in paths:
-                if path.name not in present:
-                    next(written)
-                    _remove(self.words)
-                    if not path.exists():
-                        raise ClusterError(
-                            f"{path} was written by a worker, but is not here; all machines of "
-                            "the cluster must share the folder of the output."
-                        )
-                yield path
+        done, n_images = 0, sum(map(len, self._parts))
+
+        def report(_stage: str, n_done: int, _total: int | None) -> None:
+            options.progress(stage, done + n_done, n_images)
+
+        of_part = replace(options, progress=report, cache=self._words)
+        for number, images in enumerate(self._parts):
+            path = self.path(number)
+            if not path.exists():
+                write_part(path, images, of_part)
+                _remove(self._words)
+            done += len(images)
+            options.progress(stage, done, n_images)
+            yield path, slice(done - len(images), done)
+
+    def publish(self) -> None:
+        """Make the result the output, and remove the folder."""
+        remove_leftovers(self.result)
+        self._write_state(sorted(os.listdir(self.result)))
+        move_folder(self.result, self.output)
+        self.discard()
 
 
 def move_folder(source: Path, target: Path) -> None:

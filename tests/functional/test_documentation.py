@@ -70,7 +70,7 @@ def test_the_code_of_the_page_about_baselines_runs(run_snippet):
     assert printed.count("perplexity") == 3
 
 
-def test_the_page_about_several_machines_is_right(run_snippet):
+def test_the_code_of_the_page_about_many_photographs_runs(run_snippet):
     code, _ = run_snippet("docs/scaling.md")
     assert "training_processes()" in code
 
@@ -88,13 +88,15 @@ def test_the_code_of_the_extending_page_runs(capsys):
     assert words == "words per image [16 16 16 16 16 16 16 16] columns 8"
 
 
-def test_the_commands_of_the_tools_page_run(tmp_path, monkeypatch):
-    text = (ROOT / "docs/tools.md").read_text()
+@pytest.mark.parametrize("page", ["tools", "scaling"])
+def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
+    text = (ROOT / f"docs/{page}.md").read_text()
     monkeypatch.chdir(tmp_path)
-    draw(Path("new-photos"), 1)
+    for folder in ("photos", "new-photos"):
+        draw(Path(folder), 1)
     small_model().save(tmp_path / "scenes")
     for line in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).splitlines():
-        done = supdocnade(*shlex.split(line)[1:])
+        done = supdocnade(*shlex.split(line, comments=True)[1:])
         assert done.code == 0, (line, done.err)
         assert done.out
     assert (tmp_path / "predictions").is_dir()

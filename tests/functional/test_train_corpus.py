@@ -32,7 +32,9 @@ def model(photos):
 @pytest.fixture(scope="module")
 def corpus(photos, model):
     folder = photos.parent / "photos.corpus"
-    assert supdocnade("encode", model, photos, "-o", folder, "--shard-size", 5).code == 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("supdocnade.unfinished.PART_SIZE", 5)
+        assert supdocnade("encode", model, photos, "-o", folder).code == 0
     return folder
 
 

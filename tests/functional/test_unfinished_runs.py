@@ -2,12 +2,16 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 from tests.commands import SMALL, draw, supdocnade
 from tests.scene_model import small_model
 
 from supdocnade.cli.console import ProgressBars
+from supdocnade.corpus.disk import Corpus
 from supdocnade.visual_words.encoder import ImageEncoder
 
 
@@ -88,6 +92,44 @@ def test_what_was_read_before_ctrl_c_is_not_read_again(
     assert not (tmp_path / "out.partial").exists()
 
 
+KILLED = """
+import os, signal, sys
+from supdocnade import unfinished
+from supdocnade.cli.main import run
+from supdocnade.visual_words.encoder import ImageEncoder
+
+encode, seen = ImageEncoder.encode, []
+
+def kill(*arguments):
+    seen.append(None)
+    if len(seen) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return encode(*arguments)
+
+ImageEncoder.encode, unfinished.PART_SIZE = kill, 2
+run(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("command", ["predict", "encode"])
+def test_a_killed_run_is_resumed_to_the_same_output(command, model, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 2)
+    output, whole = tmp_path / "output", tmp_path / "whole"
+    arguments = [command, str(model), str(photos), "-o", str(output)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments, "-j", "1"])
+    assert killed.returncode == -signal.SIGKILL
+    assert not output.exists()
+    (part,) = tmp_path.rglob("part-*")
+    n_images, read = len([*photos.rglob("*.jpg")]), count_reads(monkeypatch)
+    assert supdocnade(*arguments, "-j", "2").code == 0
+    assert part.name == "part-00000" + part.suffix
+    assert len(read) == n_images - 3
+    assert supdocnade(command, model, photos, "-o", whole).code == 0
+    if command == "encode":
+        assert Corpus.open(output).fingerprint() == Corpus.open(whole).fingerprint()
+    assert predictions(output) == predictions(whole)
+
+
 def count_reads(monkeypatch):
     """Return a list that grows by each image that is encoded."""
     encode, read = ImageEncoder.encode, []
@@ -101,7 +143,8 @@ def count_reads(monkeypatch):
 
 
 def test_changed_photographs_are_predicted_again(model, photos, tmp_path, monkeypatch):
-    arguments = (model, photos, "--shard-size", "2")
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 2)
+    arguments = (model, photos)
     stop_after(monkeypatch, 5, "predict", *arguments, "-o", tmp_path / "out", "-j", "1")
     exchange(photos)
     done = supdocnade("predict", *arguments, "-o", tmp_path / "out")
@@ -116,7 +159,7 @@ def test_photographs_of_another_folder_are_not_those_of_the_run(
 ):
     shutil.copytree(photos, tmp_path / "elsewhere" / "photos")
     exchange(tmp_path / "elsewhere" / "photos")
-    arguments = (model, "photos", "--shard-size", "2", "-o", tmp_path / "out")
+    arguments = (model, "photos", "-o", tmp_path / "out")
     monkeypatch.chdir(tmp_path)
     stop_after(monkeypatch, 5, "predict", *arguments, "-j", "1")
     monkeypatch.chdir(tmp_path / "elsewhere")

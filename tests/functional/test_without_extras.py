@@ -13,7 +13,7 @@ from supdocnade.images.decode import decode
 
 EXTRAS = (
     *("fastapi", "fsspec", "multipart", "onnx", "onnxruntime", "pillow_heif"),
-    *("ray", "uvicorn"),
+    "uvicorn",
 )
 HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00heicmif1" + bytes(64)
 
@@ -68,14 +68,6 @@ def test_serve_names_its_extra_in_one_sentence(model):
     assert done.out == ""
     assert install_command("serve") in done.err
     assert done.err.count("\n") == 1
-
-
-def test_a_cluster_names_its_extra_in_one_sentence(model, photos, tmp_path):
-    done = supdocnade("encode", model, photos, "-o", tmp_path / "corpus", "--cluster", "local")
-    assert done.code == 1
-    assert "[ray]'" in done.err
-    assert done.err.count("\n") == 1
-    assert not [*tmp_path.iterdir()]
 
 
 def test_networks_name_their_extra(tmp_path):

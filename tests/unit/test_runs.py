@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.runs import PartProgress, RunOptions, no_progress
+from supdocnade.runs import RunOptions, no_progress
 
 
 def test_folders_become_paths():
@@ -25,12 +25,3 @@ def test_no_workers_are_an_error():
 def test_no_progress_prints_nothing(capsys):
     no_progress("reading", 5, 5)
     assert capsys.readouterr() == ("", "")
-
-
-def test_parts_are_reported_as_one():
-    seen = []
-    part = PartProgress(lambda *report: seen.append(report), 5)
-    part("reading", 3, 3)
-    part.before += 3
-    part("reading", 2, 2)
-    assert seen == [("reading", 3, 5), ("reading", 5, 5)]

@@ -2,10 +2,10 @@ import os
 
 import pytest
 
-from supdocnade.errors import ClusterError, StorageError
+from supdocnade.errors import StorageError
 from supdocnade.runs import RunOptions
 from supdocnade.storage import lock_folder
-from supdocnade.unfinished import PartialFolder, ShardParts
+from supdocnade.unfinished import OutputParts, PartialFolder
 
 
 def partial_folder(tmp_path, command="train"):
@@ -135,46 +135,70 @@ def test_errors_name_the_folder(tmp_path):
         pass
 
 
-def write(task):
-    path, shard = task
-    if shard == "broken":
-        raise ValueError(shard)
-    path.write_text(shard)
+@pytest.fixture
+def one_image_per_part(monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 1)
 
 
-def make(parts, shards):
-    return [path.read_text() for path in parts.write(write, shards, RunOptions())]
+def make(parts, texts):
+    """Write a text into each part that is missing; return the texts of all."""
+    texts = iter(texts)
+
+    def write(path, images, options):
+        text = next(texts)
+        if text == "broken":
+            raise ValueError(text)
+        path.write_text(text)
+
+    return [path.read_text() for path, _ in parts.write(write, RunOptions(), "writing")]
 
 
+def test_parts_are_written_in_order_and_reported_as_one_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 2)
+    parts, written, seen = (
+        OutputParts(tmp_path / "out", "test", {}, ["a", "b", "c"], ".txt"),
+        [],
+        [],
+    )
+
+    def write(path, images, options):
+        written.append(images)
+        options.progress("reading", 1, len(images))
+        path.touch()
+
+    options = RunOptions(progress=lambda *report: seen.append(report))
+    with parts.open():
+        found = list(parts.write(write, options, "writing"))
+    assert found == [(parts.path(0), slice(0, 2)), (parts.path(1), slice(2, 3))]
+    assert written == [["a", "b"], ["c"]]
+    assert seen == [("writing", done, 3) for done in (1, 2, 3, 3)]
+
+
+@pytest.mark.usefixtures("one_image_per_part")
 @pytest.mark.parametrize("in_output", [True, False])
 def test_parts_that_exist_are_not_written_again(tmp_path, in_output):
-    parts = ShardParts(
-        tmp_path / "out", "test", {}, [["a"], ["b"], ["c"]], ".txt", in_output=in_output
-    )
+    parts = OutputParts(tmp_path / "out", "test", {}, ["a", "b", "c"], ".txt", in_output=in_output)
     with pytest.raises(ValueError, match="broken"), parts.open():
-        make(parts, ["a", "broken", "c"])
+        make(parts, ["a", "broken"])
     assert parts.path(0).read_text() == "a"
-    parts.path(0).write_text("kept")
     with parts.open():
-        assert make(parts, ["a", "b", "c"]) == ["kept", "b", "c"]
+        assert make(parts, ["b", "c"]) == ["a", "b", "c"]
 
 
 def test_a_run_that_fails_before_its_first_part_leaves_nothing(tmp_path):
-    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt")
+    parts = OutputParts(tmp_path / "out", "test", {}, ["a"], ".txt")
     with pytest.raises(ValueError, match="broken"), parts.open():
         make(parts, ["broken"])
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "other", [{"plan": {"seed": 1}}, {"shards": [["b"]]}, {"command": "encode"}]
-)
+@pytest.mark.parametrize("other", [{"plan": {"seed": 1}}, {"images": ["b"]}, {"command": "encode"}])
 def test_parts_of_another_run_are_refused(other, tmp_path):
-    run = {"command": "test", "plan": {"seed": 0}, "shards": [["a"]], "suffix": ".txt"}
-    parts = ShardParts(tmp_path / "out", **run)
+    run = {"command": "test", "plan": {"seed": 0}, "images": ["a"], "suffix": ".txt"}
+    parts = OutputParts(tmp_path / "out", **run)
     with parts.open():
         make(parts, ["a"])
-    other = ShardParts(tmp_path / "out", **{**run, **other})
+    other = OutputParts(tmp_path / "out", **{**run, **other})
     with pytest.raises(StorageError, match=r"out\.partial holds an interrupted run"), other.open():
         pass
     assert parts.path(0).exists()
@@ -182,7 +206,7 @@ def test_parts_of_another_run_are_refused(other, tmp_path):
 
 def test_parts_of_other_files_of_the_same_name_are_refused(tmp_path, monkeypatch):
     def parts():
-        return ShardParts(tmp_path / "out", "test", {}, [["a.jpg"]], ".txt")
+        return OutputParts(tmp_path / "out", "test", {}, ["a.jpg"], ".txt")
 
     with parts().open():
         make(parts(), ["a"])
@@ -192,14 +216,14 @@ def test_parts_of_other_files_of_the_same_name_are_refused(tmp_path, monkeypatch
         pass
 
 
+@pytest.mark.usefixtures("one_image_per_part")
 @pytest.mark.parametrize("in_output", [True, False])
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_parts_of_images_that_have_changed_are_made_again(tmp_path, in_output, in_memory):
     images = [b"first", b"second"] if in_memory else [tmp_path / "first", tmp_path / "second"]
 
     def parts():
-        shards = [[image] for image in images]
-        return ShardParts(tmp_path / "out", "test", {}, shards, ".txt", in_output=in_output)
+        return OutputParts(tmp_path / "out", "test", {}, images, ".txt", in_output=in_output)
 
     for image in () if in_memory else images:
         image.write_bytes(b"before")
@@ -212,16 +236,10 @@ def test_parts_of_images_that_have_changed_are_made_again(tmp_path, in_output, i
         os.utime(images[1], ns=(1, 1))
     again = pytest.warns(UserWarning, match="1 of 2 parts that were finished are made again")
     with again, parts().open():
-        assert make(parts(), ["new 0", "new 1"]) == ["old 0", "new 1"]
+        assert make(parts(), ["new 1"]) == ["old 0", "new 1"]
         assert (parts().result / "all").exists() == in_output
     with parts().open():
-        assert make(parts(), ["newer", "newer"]) == ["old 0", "new 1"]
-
-
-def test_a_part_on_the_disk_of_another_machine_is_an_error(tmp_path):
-    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt")
-    with pytest.raises(ClusterError, match="must share the folder"), parts.open():
-        list(parts.write(lambda task: None, ["a"], RunOptions()))
+        assert make(parts(), []) == ["old 0", "new 1"]
 
 
 def stop(*_, **__):
@@ -239,26 +257,26 @@ def kill_publishing(parts, monkeypatch, step):
 
 
 @pytest.mark.parametrize(
-    "step", ["supdocnade.unfinished.move_folder", "supdocnade.unfinished.ShardParts.discard"]
+    "step", ["supdocnade.unfinished.move_folder", "supdocnade.unfinished.OutputParts.discard"]
 )
 def test_a_kill_while_an_output_is_published_is_mended(step, tmp_path, monkeypatch):
     def parts(seed=0):
         plan = {"seed": seed}
-        return ShardParts(tmp_path / "out", "test", plan, [["a"]], ".txt", in_output=True)
+        return OutputParts(tmp_path / "out", "test", plan, ["a"], ".txt", in_output=True)
 
     kill_publishing(parts(), monkeypatch, step)
     with pytest.raises(StorageError), parts(seed=1).open():
         pass
     with parts().open():
         assert not parts().output.exists()
-        assert make(parts(), ["b"]) == ["a"]
+        assert make(parts(), []) == ["a"]
         parts().publish()
     assert [path.name for path in parts().output.iterdir()] == ["part-00000.txt"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_kill_after_an_output_was_published_leaves_nothing_for_long(tmp_path, monkeypatch):
-    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt", in_output=True)
+    parts = OutputParts(tmp_path / "out", "test", {}, ["a"], ".txt", in_output=True)
     kill_publishing(parts, monkeypatch, "shutil.rmtree")
     with pytest.raises(StorageError, match="must be a new or an empty folder"), parts.open():
         pass
@@ -266,7 +284,7 @@ def test_a_kill_after_an_output_was_published_leaves_nothing_for_long(tmp_path, 
 
 
 def test_a_foreign_output_is_not_taken(tmp_path):
-    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt", in_output=True)
+    parts = OutputParts(tmp_path / "out", "test", {}, ["a"], ".txt", in_output=True)
     with parts.open():
         make(parts, ["a"])
     parts.output.mkdir()
@@ -279,7 +297,7 @@ def test_a_foreign_output_is_not_taken(tmp_path):
 @pytest.mark.parametrize("target", ["empty", "missing"])
 def test_a_link_is_refused_as_output_before_any_work(target, tmp_path):
     (tmp_path / "empty").mkdir()
-    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt")
+    parts = OutputParts(tmp_path / "out", "test", {}, ["a"], ".txt")
     parts.output.symlink_to(tmp_path / target)
     with pytest.raises(StorageError, match="must be a new or an empty folder, got a link"):
         parts.open().__enter__()
@@ -291,7 +309,7 @@ def test_nothing_is_removed_through_a_link_in_the_folder(tmp_path):
     image.write_bytes(b"before")
 
     def parts():
-        return ShardParts(tmp_path / "out", "test", {}, [[image]], ".txt", in_output=True)
+        return OutputParts(tmp_path / "out", "test", {}, [image], ".txt", in_output=True)
 
     with parts().open():
         make(parts(), ["a"])
@@ -304,8 +322,8 @@ def test_nothing_is_removed_through_a_link_in_the_folder(tmp_path):
 
 
 def test_another_folder_in_the_place_of_a_published_output_is_not_taken(tmp_path, monkeypatch):
-    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt", in_output=True)
-    kill_publishing(parts, monkeypatch, "supdocnade.unfinished.ShardParts.discard")
+    parts = OutputParts(tmp_path / "out", "test", {}, ["a"], ".txt", in_output=True)
+    kill_publishing(parts, monkeypatch, "supdocnade.unfinished.OutputParts.discard")
     (parts.output / "part-00000.txt").unlink()
     (parts.output / "letter.txt").write_text("dear")
     with pytest.raises(StorageError, match="must be a new or an empty folder"):

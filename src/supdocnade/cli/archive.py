@@ -140,7 +140,7 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
     if not len(photographs):
         raise InvalidArgument(f"{options.photos} contains no photographs.")
     explain_resuming(SAME_COMMAND)
-    with show_progress(options, on_error=on_error, cluster=options.cluster) as run:
+    with show_progress(options, on_error=on_error) as run:
         return encode_corpus(
             fitted.encoder,
             photographs.sources,
@@ -149,6 +149,5 @@ def encode_photographs(options: Encode) -> tuple[Corpus, tuple[SkippedImage, ...
             labels=photographs.labels,
             tags=photographs.tags,
             seed=options.seed,
-            shard_size=options.shard_size,
             stored_words=fitted.words,
         )

@@ -13,7 +13,6 @@ from supdocnade.cli.options import (
     SEED,
     SKIP,
     FromPhotos,
-    OnCluster,
     OnDevice,
     Parallel,
     Printing,
@@ -126,19 +125,17 @@ class Train(FromPhotos, OnDevice, Parallel, Printing):
     """Names of the options on the command line."""
 
 
-class Encode(FromPhotos, OnCluster, Printing):
+class Encode(FromPhotos, OnDevice, Parallel, Printing):
     """Write the visual words of photographs as a corpus.
 
     The words are those of a trained model. PHOTOS is read as by `train`; CORPUS has the words,
     names, classes and tags of the photographs in a random order, and the visual words; `train`
     learns from it in bounded memory, without reading the photographs again. A run that was
-    interrupted resumes when it is started again. The corpus is the same for any number of workers
-    and any cluster.
+    interrupted resumes when it is started again. The corpus is the same for any number of workers.
 
     \b
     Examples:
       supdocnade encode scenes photos -o photos.corpus
-      supdocnade encode scenes photos -o photos.corpus --cluster local
       supdocnade train photos.corpus -o large-scenes
     """
 

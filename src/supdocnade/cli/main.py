@@ -64,7 +64,6 @@ HEADINGS = {
     "Keywords": "min_probability with_class sidecar dry_run record undo",
     "Networks": "import_file",
     "Access": "host port token allow_open allow_host",
-    "Cluster": "cluster shard_size",
     "General": "all_rows device jobs json quiet help",
 }
 """Headings of options in the help of commands."""

@@ -9,7 +9,6 @@ from supdocnade.cli.options import (
     FORCE,
     MODEL,
     FromPhotos,
-    OnCluster,
     OnDevice,
     Parallel,
     Printing,
@@ -36,7 +35,7 @@ IMAGES = (
 )
 
 
-class Predict(OnCluster, Printing):
+class Predict(OnDevice, Parallel, Printing):
     """Predict the class and the tags of photographs.
 
     Results are printed as soon as they are known. Files that cannot be read are listed on stderr;
@@ -48,7 +47,7 @@ class Predict(OnCluster, Printing):
       supdocnade predict scenes photo.jpg
       supdocnade predict scenes holiday/ --json > holiday.jsonl
       supdocnade predict scenes chosen.txt --csv
-      supdocnade predict scenes archive/ -o archive-tags --cluster local
+      supdocnade predict scenes archive/ -o archive-tags
     """
 
     model: Path = argument("MODEL", MODEL)
@@ -75,8 +74,6 @@ class Predict(OnCluster, Printing):
             )
         if self.output is not None and self.csv:
             raise UsageError("--csv must not be given with --output.")
-        if self.output is None and self.cluster is not None:
-            raise UsageError("--cluster needs --output.")
 
 
 class Tag(OnDevice, Parallel, Printing):

@@ -109,36 +109,14 @@ class OnDevice(Command):
 
     device: Literal["auto", "cpu", "cuda"] = option("auto", "Device to compute on.")
 
-    @property
-    def works_here(self) -> bool:
-        """Whether this machine does the work."""
-        return True
-
     def check(self) -> None:
-        """Raise an error if this machine should have the device, and does not."""
+        """Raise an error if this machine does not have the device."""
         super().check()
-        if self.device == "cuda" and self.works_here:
+        if self.device == "cuda":
             # Torch takes a second to import, and many commands work without it.
             from supdocnade.likelihood.operations import choose_device
 
             choose_device(self.device)
-
-
-class OnCluster(OnDevice, Parallel):
-    """Options of commands whose work other machines may do."""
-
-    cluster: str | None = option(
-        None,
-        "Work on a Ray cluster: local starts one on this machine, auto finds the one that runs "
-        "here, anything else is its address. Does not affect results.",
-        metavar="ADDRESS",
-    )
-    shard_size: int = option(1000, "Photographs per task.", min=1)
-
-    @property
-    def works_here(self) -> bool:
-        """Whether this machine does the work."""
-        return self.cluster is None
 
 
 MODEL = "Folder of a model."

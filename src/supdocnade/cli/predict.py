@@ -23,18 +23,17 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.model_commands import Predict, Suggest, Tag
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
-from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import describe_passed_over, list_folder
 from supdocnade.folders.photo_sources import expand_folders, kind_of_place
-from supdocnade.images.reading import SkippedImage, image_name
+from supdocnade.images.reading import SkippedImage
 from supdocnade.images.source import Source, normalize_address, source_name
-from supdocnade.runs import PartProgress, RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
 from supdocnade.storage import write_atomically
 from supdocnade.text import clean_name, format_percent, read_file
-from supdocnade.unfinished import ShardParts, digest
+from supdocnade.unfinished import OutputParts, digest
 
 _ERROR = b'{"error": '
 """Beginning of the line of a photograph that could not be read."""
@@ -119,9 +118,8 @@ def predict_to_folder(
 ) -> int:
     """Write predictions to files; return the exit code."""
     explain_resuming(SAME_COMMAND)
-    more: dict[str, Any] = {"on_error": "skip", "cluster": options.cluster}
-    with show_progress(options, stage_lines=False, **more) as run:
-        reasons = write_predictions(fitted, sources, output, run, options.top, options.shard_size)
+    with show_progress(options, stage_lines=False, on_error="skip") as run:
+        reasons = write_predictions(fitted, sources, output, run, options.top)
     for reason in reasons:
         print_message(f"error: {reason}")
     if not options.quiet:
@@ -132,11 +130,10 @@ def predict_to_folder(
 
 def write_predictions(
     fitted: FittedScene,
-    sources: Sequence[Any],
+    sources: Sequence[Source],
     output: Path,
     options: RunOptions = RunOptions(),
     top: int | None = None,
-    shard_size: int = 1000,
 ) -> list[str]:
     """Write predictions to files of a new folder; return the sentences about unreadable images.
 
@@ -145,38 +142,28 @@ def write_predictions(
 
     Parameters
     ----------
-    sources : photographs.
-    options : `cluster` makes every file the task of a cluster.
     top : number of tags per photograph. By default, the tags that are probable enough.
-    shard_size : photographs per file.
     """
-    shards = [sources[i : i + shard_size] for i in range(0, len(sources), shard_size)]
-    names = [[image_name(shard, n) for n in range(len(shard))] for shard in shards]
     plan = {
         "model": fitted.fingerprint(),
         "choices": digest(repr(fitted.choices)),
-        "photographs": digest(names),
+        "photographs": digest([source_name(source) for source in sources]),
         "top": top,
     }
-    parts = ShardParts(output, "predict", plan, shards, ".jsonl", in_output=True)
-    progress, reasons = PartProgress(options.progress, len(sources)), list[str]()
+    parts = OutputParts(output, "predict", plan, sources, ".jsonl", in_output=True)
+    write_part, reasons = partial(_write_part, fitted, top), list[str]()
     with parts.open():
-        of_shard = shard_options(options, progress, parts.words)
-        write = partial(_write_part, fitted, of_shard, top)
-        for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
+        for path, _ in parts.write(write_part, options, PREDICTING):
             lines = read_file(path).splitlines()
             reasons += [json.loads(line)["error"] for line in lines if line.startswith(_ERROR)]
-            progress.before += len(shard)
-            progress(PREDICTING, 0)
         parts.publish()
     return reasons
 
 
 def _write_part(
-    fitted: FittedScene, options: RunOptions, top: int | None, task: tuple[Path, Sequence[Any]]
+    fitted: FittedScene, top: int | None, path: Path, sources: Sequence[Source], options: RunOptions
 ) -> None:
-    """Write the predictions of a shard: the same bytes whenever it is done."""
-    path, sources = task
+    """Write the predictions of a part to a file."""
     rows = [
         {"error": clean_name(result.reason), "file": result.name}
         if isinstance(result, SkippedImage)

@@ -123,9 +123,10 @@ def model(tmp_path_factory):
     return path
 
 
-def test_a_corpus_has_words_classes_and_tags_to_learn_from(model, tmp_path):
+def test_a_corpus_has_words_classes_and_tags_to_learn_from(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 5)
     photos = draw(tmp_path / "photos")
-    done = supdocnade("encode", model, photos, "-o", tmp_path / "corpus", "--shard-size", "5")
+    done = supdocnade("encode", model, photos, "-o", tmp_path / "corpus")
     assert (done.code, done.err) == (0, "")
     assert done.out == f"18 photographs encoded in {tmp_path / 'corpus'}\n"
     corpus = Corpus.open(tmp_path / "corpus")

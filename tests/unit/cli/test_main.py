@@ -55,7 +55,6 @@ def test_without_a_command_there_is_help():
             "--output is a folder, got out.csv; --csv and --json print",
         ),
         ("predict m photos -o out --csv", "--csv must not be given with --output"),
-        ("predict m photos --cluster local", "--cluster needs --output"),
         ("tag", "give MODEL and photographs, or --undo"),
         ("tag m", "give MODEL and photographs, or --undo"),
         ("tag m --undo r", "--undo takes no photographs"),

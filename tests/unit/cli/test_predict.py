@@ -34,13 +34,12 @@ def paths(photos):
     return sorted(photos.rglob("*.jpg"))
 
 
-def test_files_have_the_lines_of_the_command(photos, paths, tmp_path):
+def test_files_have_the_lines_of_the_command(photos, paths, tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 4)
     model = tmp_path / "scenes"
     small_model().save(model)
     printed = supdocnade("predict", model, photos, "--json", "--top", "2")
-    done = supdocnade(
-        "predict", model, photos, "-o", tmp_path / "out", "--top", "2", "--shard-size", "4"
-    )
+    done = supdocnade("predict", model, photos, "-o", tmp_path / "out", "--top", "2")
     assert (done.code, done.err) == (0, "")
     assert done.out == f"predictions of 9 photographs written to {tmp_path / 'out'}\n"
     texts = [path.read_text() for path in sorted((tmp_path / "out").iterdir())]

@@ -91,7 +91,8 @@ def test_photographs_without_classes_and_tags_are_refused(records):
         evaluate_photographs(small_model().fitted_, records[:1])
 
 
-def test_a_corpus_has_the_figures_of_its_photographs(records, tmp_path):
+def test_a_corpus_has_the_figures_of_its_photographs(records, tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 5)
     fitted, photographs = small_model().fitted_, from_records(records[1:])
     corpus, _ = encode_corpus(
         fitted.encoder,
@@ -99,7 +100,6 @@ def test_a_corpus_has_the_figures_of_its_photographs(records, tmp_path):
         tmp_path / "corpus",
         labels=photographs.labels,
         tags=photographs.tags,
-        shard_size=5,
     )
     found, expected = evaluate_corpus(fitted, corpus), evaluate_photographs(fitted, records[1:])
     floats = {name: value for name, value in asdict(expected).items() if isinstance(value, float)}

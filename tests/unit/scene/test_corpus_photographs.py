@@ -28,14 +28,14 @@ IMAGES, LABELS, TAGS = columns(scenes())
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoded") / "corpus"
-    return encode(small_model(), folder, 5)
+    return encode(small_model(), folder)
 
 
-def encode(model, folder, shard_size=100):
+def encode(model, folder):
     words, labelled = model.fitted_.words, {"labels": LABELS, "tags": TAGS}
-    return encode_corpus(
-        words.encoder, IMAGES, folder, **labelled, shard_size=shard_size, stored_words=words
-    )[0]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("supdocnade.unfinished.PART_SIZE", 5)
+        return encode_corpus(words.encoder, IMAGES, folder, **labelled, stored_words=words)[0]
 
 
 def fit(corpus, *given, **settings):
@@ -102,7 +102,7 @@ def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
     network = install_network(tmp_path / "networks", monkeypatch, side=64, patch=(8, 8))
     given = {**SETTINGS, "features": network, "max_epochs": 4, "held_out": 0.0}
     learned = scene_model(**{**given, "max_epochs": 1}).fit(IMAGES, LABELS, TAGS)
-    corpus = encode(learned, tmp_path / "corpus", 5)
+    corpus = encode(learned, tmp_path / "corpus")
     fitted = scene_model(**given).fit(corpus).fitted_
     recipe = SceneModel(min_tag_count=2, random_state=0).fit(corpus).fitted_.settings.topics
     assert (recipe.n_topics, recipe.annotation_output) == (512, "sigmoid")

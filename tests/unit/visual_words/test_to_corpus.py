@@ -19,7 +19,8 @@ BAG = BagOfVisualWords(n_words=9, random_state=0).fit([stripes(number) for numbe
 ENCODER = BAG.encoder_
 
 
-def test_a_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path):
+def test_a_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 6)
     paths = write_images(tmp_path / "images", 20)
     labels, tags = ["a"] * 10 + ["b"] * 10, [[str(number)] for number in range(20)]
     seen = []
@@ -30,7 +31,6 @@ def test_a_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path):
         RunOptions(progress=lambda *now: seen.append(now[1:])),
         labels=labels,
         tags=tags,
-        shard_size=6,
     )
     assert not skipped
     rows = [paths.index(type(paths[0])(name)) for name in one.names]
@@ -45,7 +45,7 @@ def test_a_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path):
     assert not (tmp_path / "one.partial").exists()
     assert one.keys == [content_key(paths[row].read_bytes()) for row in rows]
     again, _ = encode_corpus(
-        ENCODER, paths, tmp_path / "2", RunOptions(n_jobs=2), labels=labels, tags=tags, shard_size=6
+        ENCODER, paths, tmp_path / "2", RunOptions(n_jobs=2), labels=labels, tags=tags
     )
     other, _ = encode_corpus(ENCODER, paths, tmp_path / "3", seed=1)
     assert again.fingerprint() == one.fingerprint()
@@ -53,8 +53,9 @@ def test_a_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path):
 
 
 def test_a_run_that_was_killed_reads_no_image_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 3)
     paths = write_images(tmp_path / "images", 10)
-    whole, _ = encode_corpus(ENCODER, paths, tmp_path / "whole", shard_size=3)
+    whole, _ = encode_corpus(ENCODER, paths, tmp_path / "whole")
     encode, seen = ImageEncoder.encode, []
 
     def killed(self, source, name="", device="cpu"):
@@ -65,24 +66,25 @@ def test_a_run_that_was_killed_reads_no_image_again(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ImageEncoder, "encode", killed)
     with pytest.raises(KeyboardInterrupt):
-        encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+        encode_corpus(ENCODER, paths, tmp_path / "corpus")
     assert not (tmp_path / "corpus").exists()
     with pytest.raises(StorageError, match="other settings"):
-        encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3, seed=1)
+        encode_corpus(ENCODER, paths, tmp_path / "corpus", seed=1)
     seen.clear()
-    corpus, _ = encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+    corpus, _ = encode_corpus(ENCODER, paths, tmp_path / "corpus")
     assert len(seen) == 10 - 7
     assert corpus.fingerprint() == whole.fingerprint()
     with pytest.raises(StorageError, match="corpus must be a new or an empty folder"):
-        encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+        encode_corpus(ENCODER, paths, tmp_path / "corpus")
 
 
-def test_a_run_names_and_skips_what_cannot_be_read(tmp_path):
+def test_a_run_names_and_skips_what_cannot_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 1)
     paths = [*write_images(tmp_path / "images", 5), tmp_path / "missing.png"]
     skip = RunOptions(on_error="skip")
     with pytest.raises(UnreadableImage, match=r"missing\.png"):
-        encode_corpus(ENCODER, paths, tmp_path / "one", shard_size=1)
-    one, skipped = encode_corpus(ENCODER, paths, tmp_path / "one", skip, shard_size=1)
+        encode_corpus(ENCODER, paths, tmp_path / "one")
+    one, skipped = encode_corpus(ENCODER, paths, tmp_path / "one", skip)
     assert [(each.number, each.name) for each in skipped] == [(5, str(paths[5]))]
     assert len(one) == 5
     with pytest.raises(UnreadableImage, match="none of the 1 images"):
@@ -91,10 +93,11 @@ def test_a_run_names_and_skips_what_cannot_be_read(tmp_path):
 
 
 def test_the_features_of_images_are_stored_beside_their_words(tmp_path, monkeypatch):
+    monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 2)
     paths = write_images(tmp_path / "images", 5)
     network = install_network(tmp_path / "networks", monkeypatch)
     bag = BagOfVisualWords(n_words=4, features=network, random_state=0).fit(paths)
-    corpus, _ = encode_corpus(bag.encoder_, paths, tmp_path / "corpus", shard_size=2)
+    corpus, _ = encode_corpus(bag.encoder_, paths, tmp_path / "corpus")
     features = np.concatenate(list(read_features(corpus)))
     expected = [bag.encoder_.encode(name).features_F for name in corpus.names]
     np.testing.assert_array_equal(features, expected)
