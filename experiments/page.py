@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.common import load as load_benchmark
 from benchmarks.common import update_page
 
 from experiments.common import RESULTS, markdown, mean_and_spread
 from experiments.novelty import SCORES
-from experiments.peers import MODELS
+from experiments.peers import MODELS, WEIGHTS
 from supdocnade.metrics import NORMAL_95
 
 README = Path(__file__).parents[1] / "README.md"
@@ -164,23 +163,21 @@ def peers() -> str:
     for corpus, models in load("peers")["corpora"].items():
         rows = []
         for name in sorted(models, key=list(MODELS).index):
-            record, runs = models[name], list(models[name]["runs"].values())
-            if not runs:
-                continue
+            runs = list(models[name]["runs"].values())
             cells = [
                 _mean_and_interval(runs, each, scale, digits)
                 for each, _, scale, digits in _PEER_COLUMNS
             ]
             chosen = ", ".join(
                 f"{key} {value:.2g}" if isinstance(value, float) else f"{key} {value}"
-                for key, value in record["settings"].items()
+                for key, value in runs[0]["settings"].items()
             )
             rows.append([name, *cells, str(len(runs)), chosen or "–"])
         titles = [title for _, title, _, _ in _PEER_COLUMNS]
         tables.append(markdown([corpus, *titles, "seeds", "chosen"], rows))
     curves = list(load("peers")["weights"].values())
     rows = []
-    for weight in curves[0]:
+    for weight in ("none", *map(str, WEIGHTS)):
         perplexity, accuracy = np.mean([curve[weight] for curve in curves], axis=0)
         right = "–" if np.isnan(accuracy) else f"{100 * accuracy:.1f}"
         rows.append(["DocNADE" if weight == "none" else weight, f"{perplexity:.0f}", right])
@@ -209,31 +206,6 @@ def _mean_and_interval(runs: list[dict[str, Any]], name: str, scale: float, digi
         return f"{scale * np.mean(values):.{digits}f}"
     mean, half = scale * np.mean(values, axis=0)
     return f"{mean:.{digits}f} ± {half:.{digits}f}"
-
-
-def text_models() -> str:
-    corpora = load("text_models")["corpora"]
-    header = [
-        "corpus", "model", "perplexity", "coherence", "diversity", "accuracy (%)",
-        "retrieval precision", "fit (CPU s)",
-    ]  # fmt: skip
-    rows = []
-    for corpus, models in corpora.items():
-        for name, record in models.items():
-            formats = {
-                "perplexity": (1, ".0f"),
-                "coherence": (1, ".2f"),
-                "diversity": (1, ".2f"),
-                "accuracy": (100, ".1f"),
-                "precision": (1, ".2f"),
-                "fit seconds": (1, ".0f"),
-            }
-            cells = [
-                f"{scale * record[each]:{form}}" if each in record else "–"
-                for each, (scale, form) in formats.items()
-            ]
-            rows.append([corpus, name, *cells])
-    return markdown(header, rows)
 
 
 def topic_tags() -> str:
@@ -391,25 +363,38 @@ def photographs() -> str:
     return markdown(header, rows)
 
 
+_TEXT_MODELS = {
+    "**supdocnade**": ("DocNADE.for_texts", "SupDocNADE.for_texts"),
+    **{
+        name: (name, name)
+        for name in (
+            "NMF of tf-idf, scikit-learn", "LDA, scikit-learn", "LDA, tomotopy", "LDA, gensim",
+            "ProdLDA",
+        )
+    },
+}  # fmt: skip
+"""Rows of the table of texts, with the model of 20 Newsgroups and that of TagMyNews."""
+
+
 def texts() -> str:
-    corpora = load("text_models")["corpora"]
-    seconds = load_benchmark("inference")
-    rows = []
-    for title, names, time in (
-        ("**supdocnade**", ("DocNADE", "SupDocNADE"), 1.0),
-        (
-            "LDA, scikit-learn",
-            ("LDA, scikit-learn",) * 2,
-            seconds["sklearn_lda_over_predict_proba"],
-        ),
-        ("LDA, tomotopy", ("LDA, tomotopy",) * 2, seconds["tomotopy_infer_over_predict_proba"]),
-    ):
-        news, classes = corpora["20 Newsgroups"][names[0]], corpora["TagMyNews"][names[1]]
-        perplexity = f"{news['perplexity']:.0f}" if "perplexity" in news else "–"
-        cells = [f"{news['coherence']:.2f}", f"{100 * classes['accuracy']:.1f} %", f"{time:.0f}"]
-        rows.append([title, perplexity, *cells])
+    corpora = load("peers")["corpora"]
+    rows, fastest = [], 0.0
+    for title, (of_news, of_classes) in _TEXT_MODELS.items():
+        news = list(corpora["20 Newsgroups"][of_news]["runs"].values())
+        classes = list(corpora["TagMyNews"][of_classes]["runs"].values())
+        seconds = np.mean([run["inference seconds"] for run in news])
+        fastest = fastest or seconds
+        rows.append(
+            [
+                title,
+                _mean_and_interval(news, "perplexity", 1, 0),
+                _mean_and_interval(news, "NPMI", 1, 2),
+                _mean_and_interval(classes, "logistic accuracy", 100, 1),
+                f"{seconds / fastest:.0f}",
+            ]
+        )
     header = [
-        "", "20 Newsgroups, perplexity", "coherence", "TagMyNews, accuracy",
+        "", "20 Newsgroups, perplexity", "NPMI", "TagMyNews, accuracy (%)",
         "time for a new document, ratio",
     ]  # fmt: skip
     return markdown(header, rows)
@@ -481,7 +466,6 @@ SECTIONS = {
     "newsgroups": newsgroups,
     "topic_coherence": topic_coherence,
     "topic_tags": topic_tags,
-    "text_models": text_models,
     "visual_words": visual_words,
     "network_splits": network_splits,
     "explanations": explanations,
