@@ -1,8 +1,8 @@
 """Sources of images: each has a name and a way to get its bytes.
 
 A source is the path of a file, the address of a file on another file system (`s3://bucket/a.jpg`),
-which fsspec opens, or a `PackedImage` in a tar file. Sources can be pickled, so that a worker on
-another machine can read the image.
+which fsspec opens, or a `PackedImage` in a tar file. Sources can be pickled, so that a worker in
+another process can read the image.
 """
 
 import hashlib
