@@ -33,7 +33,7 @@ from experiments.paper.kernel_svm import (
     predict_svm,
     rbf_kernel,
 )
-from experiments.paper.plans import Plan, Setting, full_plan
+from experiments.paper.plans import SUP, Plan, Setting, full_plan
 from experiments.paper.protocol import LEARN, TEST, Protocol, protocol_for
 from experiments.paper.splits import split_per_class
 from experiments.paper.study import Study
@@ -127,18 +127,15 @@ def make_words(study: Study, names: list[str], n_jobs: int) -> None:
 def setting_of(study: Study, name: str, n_topics: int) -> Setting:
     """Return the setting of a recipe: λ = 0.01, learning rate 3e-4 and annotation weight 30."""
     tags = next(iter(data_set(study.photos.dataset).tag_files), None)
-    settings = {
-        "n_topics": n_topics,
-        "generative_weight": 1e-2,
-        "learning_rate": 3e-4,
-        "annotation_weight": 30.0,
-    }
+    usual = {"generative_weight": 1e-2, "learning_rate": 3e-4, "annotation_weight": 30.0}
+    values = {**usual, **SETTINGS.get(name, {})}
     return Setting(
-        supervised=True,
+        model=SUP,
         recipe=_slug(name),
         grid=TRIED[name].grid,
+        n_topics=values.pop("n_topics", n_topics),
         tags=tags,
-        **{**settings, **SETTINGS.get(name, {})},
+        values=values,
     )
 
 

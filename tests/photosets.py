@@ -60,9 +60,7 @@ def small_plan(dataset="labelme"):
         tag_baselines=tuple(
             each for each in plan.tag_baselines if each[1:] == ("paper", "tags_free")
         ),
-        topic_baselines=tuple(
-            each for each in plan.topic_baselines if each[2] in (None, "tags_free")
-        ),
+        others=tuple(each for each in plan.others if each.tags in (None, "tags_free")),
     )
 
 

@@ -4,9 +4,9 @@ python -m experiments.paper labelme --data photos/labelme
 python -m experiments.paper scene15 --data photos/scene15 --quick
 python -m experiments.paper labelme --stage models --device cuda
 
-Five splits; hyper-parameters are chosen in each on held-out photographs; baselines see the same
-words. Takes hours on a CPU. A stopped run resumes with the same command. Stages: words (needs the
-photographs), models (needs OUT/words and two small files; uses a GPU), others (baselines), page.
+Five splits; settings of all methods are chosen in each on the same held-out photographs. Takes
+hours on a CPU. A stopped run resumes with the same command. Stages: words (needs the photographs),
+models (needs OUT/words and two small files; uses a GPU), others (other topic models), svms, page.
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""Baselines, on the same words and splits: SVMs and taggers, and the other topic models.
-
-SVMs and taggers have the same hold-out as our models; other topic models have one setting.
-"""
+"""SVMs on counts and taggers, on the words, splits and held-out photographs of our models."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +6,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
@@ -23,7 +18,6 @@ from experiments.paper.kernel_svm import (
     predict_svm,
     rbf_kernel,
     score_svms,
-    standardize,
 )
 from experiments.paper.plans import (
     BASELINES,
@@ -31,12 +25,8 @@ from experiments.paper.plans import (
     FREQUENT,
     FREQUENT_OF_CLASS,
     INTERSECTION_SVM,
-    LDA_SVM,
     LOGISTIC,
-    MMLDA_NAME,
     RBF_SVM,
-    SLDA_NAME,
-    SOFTMAX_SVM,
     SPATIAL_PYRAMID,
     TAG_BASELINES,
     baseline_grid,
@@ -44,7 +34,6 @@ from experiments.paper.plans import (
 from experiments.paper.protocol import Parts
 from experiments.paper.study import Study
 from experiments.paper.words import GRIDS
-from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.runs import RunOptions
 from supdocnade.threads import one_blas_thread
@@ -56,10 +45,6 @@ MakeKernel = Callable[[Indices, Indices], Kernel]
 
 LOGISTIC_C = (1e-4, 1e-3, 1e-2, 1e-1)
 N_NEIGHBOURS = (5, 10, 20, 40)
-
-SOFTMAX_SETTINGS: dict[str, Any] = {"learning_rate": 3e-3, "max_epochs": 30}
-
-TOPIC_MODELS: dict[str, type[SLDA | MMLDA]] = {SLDA_NAME: SLDA, MMLDA_NAME: MMLDA}
 
 
 def baseline_key(name: str, recipe: str, split: int, tags: str | None = None) -> str:
@@ -115,34 +100,12 @@ def _kernel_maker(study: Study, name: str, recipe: str, split: int) -> MakeKerne
         weights = pyramid_weights(words.n_words) if name == SPATIAL_PYRAMID else None
         counts = words.counts(GRIDS[grid])
         return lambda train, other: intersection_kernel(counts[train], counts[other], weights)
-    if name == LDA_SVM:
-        # Sparse: with a dense matrix scikit-learn also visits the words that do not occur.
-        return _topics_kernel(_fit_lda(study, words.counts(GRIDS[grid]), split))
     histograms = study.histograms(recipe, split, grid)
     if name == RBF_SVM:
         roots = np.sqrt(histograms)
         return lambda train, other: rbf_kernel(roots[train], roots[other])
     assert name == CHI2_SVM
     return lambda train, other: chi2_kernel(histograms[train], histograms[other])
-
-
-def _topics_kernel(topics_BH: Floats) -> MakeKernel:
-    def make_kernel(train: Indices, other: Indices) -> Kernel:
-        values = standardize(topics_BH, train)
-        return rbf_kernel(values[train], values[other])
-
-    return make_kernel
-
-
-def _fit_lda(study: Study, counts: sparse.csr_array, split: int) -> Floats:
-    """Return the topic shares of all photographs."""
-    # LDA learns from the held-out photographs too, but without their labels.
-    train = study.protocol.parts(split).train
-    lda = LatentDirichletAllocation(
-        study.plan.lda_topics, max_iter=study.plan.lda_passes, random_state=split
-    )
-    shares: Floats = lda.fit(counts[train]).transform(counts)
-    return shares
 
 
 def pyramid_weights(n_words: int) -> Floats:
@@ -227,51 +190,3 @@ def _neighbours(train: Floats, tags: Floats, other: Floats, k: int) -> Floats:
     weight = 1.0 - distance + 1e-9
     scores: Floats = (weight[:, :, None] * tags[index]).sum(axis=1)
     return scores
-
-
-def topic_baseline_key(name: str, n_topics: int, tags: str | None, split: int) -> str:
-    """Return the key of the prediction of another topic model."""
-    return f"{name.lower().replace(' ', '')}-{split}-{n_topics}-{tags or 'none'}"
-
-
-def run_topic_baselines(study: Study, options: RunOptions = RunOptions()) -> None:
-    """Make the predictions of other topic models that are missing."""
-    jobs = [
-        (*each, split)
-        for split in range(study.plan.n_splits)
-        for each in study.plan.topic_baselines
-    ]
-    missing = [job for job in jobs if study.prediction(topic_baseline_key(*job)) is None]
-    for done, job in enumerate(missing, len(jobs) - len(missing) + 1):
-        prediction = _predict_topics(study, *job, options)
-        study.write_prediction(topic_baseline_key(*job), prediction)
-        options.progress("other topic models", done, len(jobs))
-
-
-def _predict_topics(
-    study: Study, name: str, n_topics: int, tags: str | None, split: int, options: RunOptions
-) -> dict[str, Any]:
-    """Fit a model on the training part, and predict classes and tags of the test part."""
-    parts = study.protocol.parts(split)
-    (counts,) = study.counts("paper", split, "2×2")
-    if name == SOFTMAX_SVM:
-        # As LDA, it learns from the held-out photographs too, but without their labels.
-        softmax = ReplicatedSoftmax(n_topics, random_state=split, **SOFTMAX_SETTINGS)
-        topics_BH = softmax.fit(counts[parts.train]).transform(counts).astype(np.float64)
-        return classify(study, parts, _topics_kernel(topics_BH))
-    annotations: dict[str, Any] = {}
-    if tags is not None:
-        known = [study.photos.tags[tags][index] is not None for index in parts.train]
-        table = study.photos.tag_counts(tags)[0]
-        annotations = {"annotations": table[parts.train], "annotation_mask": np.array(known)}
-    model = TOPIC_MODELS[name](n_topics, random_state=split, n_jobs=options.n_jobs)
-    model.fit(counts[parts.train], study.label_B[parts.train], **annotations)
-    test = counts[parts.test]
-    prediction: dict[str, Any] = {
-        "predicted": model.predict(test).tolist(),
-        "params": {"iterations": model.n_iter_},
-    }
-    if tags is not None:
-        top = top_ranked(model.annotation_proba(test), N_TAGS)
-        prediction["top_tags"] = top.tolist()
-    return prediction

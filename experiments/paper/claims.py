@@ -245,10 +245,8 @@ def _pairs(results: Results) -> Iterator[tuple[str, Series, Series]]:
     same = [s.n_topics for s in results.scores if s._replace(n_topics=top) == main]
     for topics in sorted(n for n in same if n is not None):
         both = main._replace(n_topics=topics)
-        yield f"SupDocNADE above DocNADE, {topics} topics", both, both._replace(method=DOC)
-        for name in TOPIC_BASELINES:
-            other = both._replace(method=name, chosen_for=None)
-            yield f"SupDocNADE above {name}, {topics} topics", both, other
+        for name in (DOC, *TOPIC_BASELINES):
+            yield f"SupDocNADE above {name}, {topics} topics", both, both._replace(method=name)
     yield f"tuned λ above λ = 0, {top} topics", main, main._replace(method=NO_WORDS)
     yield f"tuned λ above λ = 1, {top} topics", main, main._replace(method=ALL_WORDS)
     yield f"2×2 above 1×1, {top} topics", main, main._replace(grid="1×1")
@@ -273,9 +271,8 @@ def _pairs(results: Results) -> Iterator[tuple[str, Series, Series]]:
         paper = Series("paper", SUP, top, "2×2", F_MEASURE, tags, F_MEASURE)
         for recipe, series in (("as in the paper", paper), ("ours", ours)):
             text = f"{recipe}, {tags}: SupDocNADE above"
-            yield f"{text} DocNADE", series, series._replace(method=DOC)
-            for name in TAGGING_BASELINES:
-                yield f"{text} {name}", series, series._replace(method=name, chosen_for=None)
+            for name in (DOC, *TAGGING_BASELINES):
+                yield f"{text} {name}", series, series._replace(method=name)
             for name in TAG_BASELINES:
                 other = Series(series.recipe, name, None, series.grid, F_MEASURE, tags)
                 yield f"{text} {name}", series, other

@@ -18,10 +18,9 @@ from experiments.paper.claims import (
     Interval,
     find_claims,
     find_targets,
-    max_topics,
     split_means,
 )
-from experiments.paper.data_sets import DATA_SETS, data_set
+from experiments.paper.data_sets import data_set
 from experiments.paper.plans import (
     ACCURACY,
     ALL_WORDS,
@@ -31,6 +30,7 @@ from experiments.paper.plans import (
     NO_WORDS,
     RBF_SVM,
     SEES_TAGS,
+    SPACES,
     SPATIAL_PYRAMID,
     SUP,
     TAG_BASELINES,
@@ -44,7 +44,9 @@ from supdocnade.storage import write_atomically
 
 PAGE = "reproduction.md"
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#56b4e9")
+COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#5d3a9b", "#7f7f7f", "#56b4e9",
+)  # fmt: skip
 """Colours of the lines of a chart, safe for colour-blind readers (Okabe and Ito)."""
 
 MAX_TICKS = 7
@@ -93,7 +95,7 @@ VERDICTS = {
     "tags: better than DocNADE": r"as in the paper, \w+: SupDocNADE above DocNADE",
     "tags: better than sLDA": r"as in the paper, \w+: SupDocNADE above sLDA",
     "tags: better than MMLDA": r"as in the paper, \w+: SupDocNADE above MMLDA",
-    "*not in the paper:* classifies better than an SVM on √counts of the same words": (
+    "not in the paper: better than an SVM on √counts of the same words": (
         rf"as in the paper: SupDocNADE above {RBF_SVM}"
     ),
 }
@@ -218,12 +220,12 @@ def verdicts_table(claims: Mapping[str, Claims]) -> str:
     """Return the paper's claims with our differences and verdicts, one column per data set."""
     rows = []
     for claim, pattern in VERDICTS.items():
-        cells = []
-        for name in DATA_SETS:
-            found = [each for text, each in claims.get(name, ()) if re.fullmatch(pattern, text)]
-            cells.append(_verdict(found) if name in claims else "not known")
+        cells = [
+            _verdict([each for text, each in found if re.fullmatch(pattern, text)])
+            for found in claims.values()
+        ]
         rows.append([claim, *cells])
-    titles = [spec.title for spec in DATA_SETS.values()]
+    titles = [data_set(name).title for name in claims]
     return markdown(["SupDocNADE: difference in percentage points", *titles], rows)
 
 
@@ -237,7 +239,7 @@ def _verdict(comparisons: Sequence[Comparison]) -> str:
     verdicts = [each.verdict for each in comparisons]
     if len(set(verdicts)) == 1:
         return f"{span}: {verdicts[0]}"
-    return f"{span}: holds in {verdicts.count(HOLDS)} of {len(verdicts)} comparisons"
+    return f"{span}: holds in {verdicts.count(HOLDS)} of {len(verdicts)}"
 
 
 def _section(
@@ -354,8 +356,7 @@ def _topics(results: Results) -> list[int]:
 
 
 def _by_topics(method: str, n_topics: int, grid: str) -> Series:
-    chosen_for = None if method in TOPIC_BASELINES else ACCURACY
-    return Series("paper", method, n_topics, grid, ACCURACY, None, chosen_for)
+    return Series("paper", method, n_topics, grid, ACCURACY, None, ACCURACY)
 
 
 def _qualitative(content: dict[str, Any]) -> list[str]:
@@ -416,7 +417,7 @@ def _accuracy_table(results: Results, recipe: str) -> str:
         if (s.recipe, s.metric, s.chosen_for) == (recipe, ACCURACY, ACCURACY)
     ]
     n_topics = max(s.n_topics or 0 for s in series)
-    order = (SUP, DOC, NO_WORDS, ALL_WORDS, SEES_TAGS)
+    order = (SUP, DOC, NO_WORDS, ALL_WORDS, SEES_TAGS, *TOPIC_BASELINES)
     models = sorted(
         (s for s in series if s.n_topics == n_topics),
         key=lambda s: (order.index(s.method.removesuffix(OWN_SOFTMAX)), s),
@@ -458,17 +459,17 @@ def _tags_table(results: Results, tags: str) -> str:
             for s in results.scores
             if (s.recipe, s.metric, s.tags, s.chosen_for) == (recipe, F_MEASURE, tags, F_MEASURE)
         ]
-        for series in sorted(found, key=lambda s: s.method, reverse=True):
+        order = (SUP, DOC, *TAGGING_BASELINES)
+        for series in sorted(found, key=lambda s: order.index(s.method)):
             name = f"{series.method}, {series.n_topics} topics ({TITLES[recipe]})"
             accuracy = series._replace(metric=ACCURACY)
             rows.append([name, *_both(results, series), figure(results, accuracy)])
-        for name in (*TAGGING_BASELINES, *TAG_BASELINES):
-            matching = [
-                s for s in results.scores if (s.recipe, s.method, s.tags) == (recipe, name, tags)
-            ]
-            for series in sorted(matching, key=lambda s: s.n_topics or 0):
-                topics = f", {series.n_topics} topics" if series.n_topics else ""
-                rows.append([f"{name}{topics} ({TITLES[recipe]})", *_both(results, series), "–"])
+        rows += [
+            [f"{name} ({TITLES[recipe]})", *_both(results, series), "–"]
+            for name in TAG_BASELINES
+            for series in results.scores
+            if (series.recipe, series.method, series.tags) == (recipe, name, tags)
+        ]
     rows += [
         [f"{name} (on its own tags)", *cells, "–"]
         for name, *cells in _reported(results.dataset, F_MEASURE)
@@ -522,18 +523,18 @@ def targets_table(targets: Sequence[tuple[str, float, float, float]]) -> str:
 
 
 def _chosen_table(results: Results) -> str:
-    """Return the hyper-parameters that every split chose for the main methods."""
-    rows = []
-    names = ("generative_weight", "learning_rate", "annotation_weight", "C", "gamma")
-    for method in (SUP, DOC):
+    """Return what every split chose for accuracy, for all numbers of topics."""
+    rows = {}
+    names = {argument: argument for space in SPACES.values() for argument in space}
+    names |= {"generative_weight": "λ", "C": "C", "gamma": "γ"}
+    for method in (SUP, DOC, *TOPIC_BASELINES):
         for row in results.rows:
             same = (row["recipe"], row["method"], row["grid"], row["metric"])
-            if same != ("paper", method, "2×2", ACCURACY) or row["n_topics"] != max_topics(results):
-                continue
-            if row["params"]["chosen_for"] == ACCURACY:
-                cells = [f"{row['params'][n]:g}" if n in row["params"] else "–" for n in names]
-                rows.append([method, str(row["split"]), *cells])
-    return markdown(["", "split", "λ", "learning rate", "annotation weight", "C", "γ"], rows)
+            params = row["params"]
+            if same == ("paper", method, "2×2", ACCURACY) and params["chosen_for"] == ACCURACY:
+                chosen = ", ".join(f"{names[n]} {params[n]:g}" for n in names if n in params)
+                rows[method, row["split"]] = [method, str(row["split"]), chosen]
+    return markdown(["", "split", "chosen"], list(rows.values()))
 
 
 def topic_chart(

@@ -1,6 +1,7 @@
 """Recipes, methods and plans: the models that are tuned, trained and compared on a data set.
 
-1. Accuracy against the number of topics: SupDocNADE, DocNADE, sLDA, MMLDA, Replicated Softmax.
+1. Accuracy against the number of topics: SupDocNADE, DocNADE, sLDA, MMLDA, Replicated
+   Softmax, and LDA at 100 topics.
 2. Variants: λ = 0, λ = 1, one region, a pyramid, a class term that sees tags while training.
 3. The 45-topic configuration.
 4. Annotation at 200 topics, with hyper-parameters chosen for the F-measure, for every tag set.
@@ -14,7 +15,8 @@ the development pool alone (`experiments/pool.py`), before any reported run.
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from scipy import sparse
 
@@ -75,16 +77,39 @@ TOPICS = (25, 50, 100, 200)
 TUNED_AT = 100
 """Number of topics at which hyper-parameters are chosen for all numbers of topics."""
 
-LAMBDAS = (1e-3, 1e-2, 1e-1)
-LEARNING_RATES = (1e-4, 3e-4)
-ANNOTATION_WEIGHTS = (1.0, 30.0)
-
 ACCURACY, F_MEASURE = "accuracy", "f_measure"
 
 QUICK_SIDE = 128
 """Longest side of the photographs of a quick run, in pixels."""
 
 SUP, DOC = "SupDocNADE", "DocNADE"
+SLDA_NAME, MMLDA_NAME = "sLDA", "MMLDA"
+SOFTMAX_SVM, LDA_SVM = "Replicated Softmax + SVM", "LDA + SVM"
+TAGGING_BASELINES = (SLDA_NAME, MMLDA_NAME)
+TOPIC_BASELINES = (*TAGGING_BASELINES, SOFTMAX_SVM, LDA_SVM)
+
+SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
+    SUP: {
+        "generative_weight": (1e-3, 1e-2, 1e-1),
+        "learning_rate": (1e-4, 3e-4),
+        "annotation_weight": (1.0, 30.0),
+    },
+    DOC: {"learning_rate": (1e-4, 3e-4), "annotation_weight": (1.0, 30.0)},
+    SLDA_NAME: {
+        "topic_prior": (0.1, 1.0),
+        "penalty": (1e-3, 1e-2, 1e-1),
+        "max_iter": (30, 90),
+    },
+    MMLDA_NAME: {
+        "topic_prior": (0.1, 1.0),
+        "cost": (0.03, 0.3, 3.0),
+        "max_iter": (30, 90),
+    },
+    SOFTMAX_SVM: {"learning_rate": (1e-3, 3e-3), "max_epochs": (30, 150)},
+    LDA_SVM: {"doc_topic_prior": (0.01, 0.1, 1.0), "max_iter": (10, 20)},
+}
+"""Values of every model's arguments among which each split chooses."""
+
 NO_WORDS, ALL_WORDS = "SupDocNADE, λ = 0", "SupDocNADE, λ = 1"
 SEES_TAGS = "SupDocNADE, class from words and tags"
 
@@ -93,15 +118,14 @@ SEES_TAGS = "SupDocNADE, class from words and tags"
 class Setting:
     """Everything that determines a topic model, except for the photographs and the seed."""
 
-    supervised: bool
+    model: str
+    """A key of SPACES."""
     recipe: str
     grid: str
     n_topics: int
-    generative_weight: float
-    learning_rate: float
-    annotation_weight: float
     tags: str | None
-    class_input: str = "visual"
+    values: dict[str, Any]
+    """Arguments of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,35 +133,36 @@ class Variant:
     """A method: its search space, its criterion, and the numbers of topics that are reported."""
 
     method: str
+    model: str = SUP
+    """A key of SPACES."""
     recipe: str = "paper"
     grid: str = "2×2"
-    supervised: bool = True
     tags: str | None = None
     """The tag set that is learned, if any."""
-    class_input: str = "visual"
-    lambdas: tuple[float, ...] = LAMBDAS
-    learning_rates: tuple[float, ...] = LEARNING_RATES
-    annotation_weights: tuple[float, ...] = ANNOTATION_WEIGHTS
+    special: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Values in place of those of SPACES."""
     chosen_for: str = ACCURACY
     tuned_at: int = TUNED_AT
     topics: tuple[int, ...] = TOPICS
 
+    def space(self) -> dict[str, tuple[Any, ...]]:
+        """Return the values of every argument that are tried."""
+        space = {**SPACES[self.model], **self.special}
+        if self.tags is None:  # A weight without its term in the objective is not searched.
+            space.pop("annotation_weight", None)
+        return space
+
     def candidates(self) -> Iterator[Setting]:
         """Yield all settings that are tried, at the number of topics for tuning."""
-        # A weight without its term in the objective is not searched.
-        lambdas = self.lambdas if self.supervised else (1.0,)
-        weights = self.annotation_weights if self.tags else (1.0,)
-        for weight, rate, tag_weight in itertools.product(lambdas, self.learning_rates, weights):
+        space = self.space()
+        for values in itertools.product(*space.values()):
             yield Setting(
-                supervised=self.supervised,
+                model=self.model,
                 recipe=self.recipe,
                 grid=self.grid,
                 n_topics=self.tuned_at,
-                generative_weight=weight,
-                learning_rate=rate,
-                annotation_weight=tag_weight,
                 tags=self.tags,
-                class_input=self.class_input,
+                values=dict(zip(space, values, strict=True)),
             )
 
 
@@ -147,17 +172,16 @@ class Plan:
 
     recipes: dict[str, Recipe]
     variants: tuple[Variant, ...]
+    """Of SupDocNADE and DocNADE."""
+    others: tuple[Variant, ...]
+    """The other topic models."""
     baselines: tuple[tuple[str, str], ...]
     """Name and recipe of the baselines that classify."""
     tag_baselines: tuple[tuple[str, str, str], ...]
     """Name, recipe and tag set of the baselines that annotate."""
-    topic_baselines: tuple[tuple[str, int, str | None], ...]
-    """Name, number of topics and tag set of the other topic models."""
     max_side: int | None
     """Longest side of the photographs in pixels; None keeps their size."""
     n_splits: int
-    lda_topics: int
-    lda_passes: int
     cuts: tuple[str, ...]
     """Omissions that the page lists."""
     quick: bool = False
@@ -165,12 +189,7 @@ class Plan:
 
 RBF_SVM, CHI2_SVM = "RBF SVM on √counts", "χ² SVM on counts"
 INTERSECTION_SVM, SPATIAL_PYRAMID = "intersection SVM on counts", "spatial pyramid matching"
-LDA_SVM = "LDA + SVM"
-BASELINES = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
-
-SLDA_NAME, MMLDA_NAME, SOFTMAX_SVM = "sLDA", "MMLDA", "Replicated Softmax + SVM"
-TAGGING_BASELINES = (SLDA_NAME, MMLDA_NAME)
-TOPIC_BASELINES = (*TAGGING_BASELINES, SOFTMAX_SVM)
+BASELINES = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID)
 
 FREQUENT = "most frequent tags"
 FREQUENT_OF_CLASS = "most frequent tags of the predicted class"
@@ -188,12 +207,12 @@ def full_plan(spec: DataSet) -> Plan:
     tag_sets = tuple(spec.tag_files)
     first = tag_sets[0] if tag_sets else None
     main = Variant(method=SUP, tags=first)
-    doc = Variant(method=DOC, supervised=False, tags=first)
+    doc = Variant(method=DOC, model=DOC, tags=first)
     variants = [
         main,
         doc,
-        Variant(method=NO_WORDS, lambdas=(0.0,)),
-        Variant(method=ALL_WORDS, lambdas=(1.0,), tags=first),
+        Variant(method=NO_WORDS, special={"generative_weight": (0.0,)}),
+        Variant(method=ALL_WORDS, special={"generative_weight": (1.0,)}, tags=first),
         replace(main, grid="1×1"),
         replace(main, grid="pyramid"),
     ]
@@ -205,7 +224,8 @@ def full_plan(spec: DataSet) -> Plan:
             for each in (main, doc)
         ]
     if spec.name == "labelme":
-        variants.append(replace(main, method=SEES_TAGS, class_input="all", topics=(200,)))
+        sees_tags = replace(main, method=SEES_TAGS, special={"class_input": ("all",)})
+        variants.append(replace(sees_tags, topics=(200,)))
     for tags in tag_sets:
         variants += [
             replace(each, tags=tags, chosen_for=F_MEASURE, topics=(200,)) for each in (main, doc)
@@ -217,9 +237,20 @@ def full_plan(spec: DataSet) -> Plan:
     variants += ours
     for tags in tag_sets:
         variants += [replace(each, tags=tags, chosen_for=F_MEASURE, topics=(200,)) for each in ours]
+    others = [Variant(method=name, model=name, tags=first) for name in TAGGING_BASELINES]
+    others += [
+        Variant(method=SOFTMAX_SVM, model=SOFTMAX_SVM),
+        Variant(method=LDA_SVM, model=LDA_SVM, topics=(TUNED_AT,)),
+    ]
+    others += [
+        Variant(method=name, model=name, tags=tags, chosen_for=F_MEASURE, topics=(200,))
+        for tags in tag_sets
+        for name in TAGGING_BASELINES
+    ]
     return Plan(
         recipes={name: RECIPES[name] for name in recipes},
         variants=tuple(variants),
+        others=tuple(others),
         baselines=tuple((name, which) for which in recipes for name in BASELINES),
         tag_baselines=tuple(
             (name, which, tags)
@@ -228,18 +259,10 @@ def full_plan(spec: DataSet) -> Plan:
             for tags in tag_sets
             for name in TAG_BASELINES
         ),
-        topic_baselines=(
-            *((name, n_topics, first) for n_topics in TOPICS for name in TAGGING_BASELINES),
-            *((SOFTMAX_SVM, n_topics, None) for n_topics in TOPICS),
-            *((name, TOPICS[-1], tags) for tags in tag_sets[1:] for name in TAGGING_BASELINES),
-        ),
         max_side=spec.max_side,
         n_splits=N_SPLITS,
-        lda_topics=100,
-        lda_passes=20,
         cuts=(
-            "sLDA and MMLDA: default arguments, and the first tag set alone below 200 topics",
-            "Replicated Softmax: one setting; only its SVM is chosen per split",
+            "other topic models: the recipe of the paper alone; LDA: 100 topics alone",
             "experiments 2 (class from words and tags) and 4, and all recipes but the paper's: 200 "
             "topics alone",
         ),
@@ -262,12 +285,15 @@ def quick_plan(spec: DataSet) -> Plan:
     plan = full_plan(spec)
 
     def shrink(each: Variant) -> Variant:
-        searched = (each.recipe, each.grid, each.chosen_for) == ("paper", "2×2", ACCURACY)
+        special = {name: values[-1:] for name, values in each.space().items()}
+        if (each.recipe, each.grid, each.chosen_for) == ("paper", "2×2", ACCURACY):
+            first, values = next(iter(each.space().items()))
+            special[first] = values[-2:]
+        if "learning_rate" in special:
+            special["learning_rate"] = (3e-3,)
         return replace(
             each,
-            lambdas=each.lambdas[-2:] if searched else each.lambdas[-1:],
-            learning_rates=(3e-3,),
-            annotation_weights=each.annotation_weights[-1:],
+            special=special,
             tuned_at=min(each.tuned_at, 10),
             topics=(5, 10) if each.topics == TOPICS else (10,),
         )
@@ -280,13 +306,9 @@ def quick_plan(spec: DataSet) -> Plan:
         plan,
         recipes={name: shrink_recipe(each) for name, each in plan.recipes.items()},
         variants=tuple(shrink(each) for each in plan.variants),
-        topic_baselines=tuple(
-            (name, 5, tags) for name, n, tags in plan.topic_baselines if n == TOPICS[-1]
-        ),
+        others=tuple(shrink(each) for each in plan.others),
         max_side=QUICK_SIDE,
         n_splits=2,
-        lda_topics=8,
-        lda_passes=3,
         cuts=("a quick run: few photographs, words, topics and epochs, two splits",),
         quick=True,
     )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.paper.baselines import baseline_key, topic_baseline_key
+from experiments.paper.baselines import baseline_key
 from experiments.paper.data_sets import data_set
 from experiments.paper.plans import ACCURACY, F_MEASURE, SUP, Variant, baseline_grid
 from experiments.paper.study import MissingPrediction, Study
@@ -152,8 +152,8 @@ def _rows(
 def _stored_results(study: Study) -> Iterator[tuple[Scores, list[dict[str, Any]]]]:
     """Yield the scores that the folder holds, each with its rows, of methods in the plan."""
     results, plan = read_results(study.folder), study.plan
-    others = (*plan.baselines, *plan.tag_baselines, *plan.topic_baselines)
-    methods = {each.method for each in plan.variants} | {name for name, *_ in others}
+    methods = {each.method for each in (*plan.variants, *plan.others)}
+    methods |= {name for name, *_ in (*plan.baselines, *plan.tag_baselines)}
     rows: dict[tuple[Series, int], list[dict[str, Any]]] = {}
     for row in results.rows:
         series = Series(
@@ -183,7 +183,7 @@ def _sources(study: Study) -> Iterator[Iterator[Scores]]:
     """Yield the scores of every method and split."""
     plan = study.plan
     for split in range(plan.n_splits):
-        for variant in plan.variants:
+        for variant in (*plan.variants, *plan.others):
             yield _variant_scores(study, variant, split)
         for name, recipe in plan.baselines:
             grid = baseline_grid(name, plan.recipes[recipe].grid)
@@ -192,19 +192,6 @@ def _sources(study: Study) -> Iterator[Iterator[Scores]]:
         for name, recipe, tags in plan.tag_baselines:
             series = Series(recipe, name, None, plan.recipes[recipe].grid, F_MEASURE, tags)
             yield _scores(study, baseline_key(name, recipe, split, tags), series, split)
-        for each in plan.topic_baselines:
-            yield _topic_baseline_scores(study, *each, split)
-
-
-def _topic_baseline_scores(
-    study: Study, name: str, n_topics: int, tags: str | None, split: int
-) -> Iterator[Scores]:
-    series = Series("paper", name, n_topics, "2×2", ACCURACY)
-    key = topic_baseline_key(name, n_topics, tags, split)
-    for scores in _scores(study, key, series, split, tags=tags):
-        # The class is that of the model with the first tag set.
-        if scores[0].metric == F_MEASURE or tags in (None, study.plan.topic_baselines[0][2]):
-            yield scores
 
 
 def _variant_scores(study: Study, variant: Variant, split: int) -> Iterator[Scores]:
@@ -233,9 +220,7 @@ def _scores(
     """Yield the scores of a prediction: of classes, of tags, or of both."""
     prediction = study.prediction(key)
     if prediction is None:
-        raise MissingPrediction(
-            f"{study.folder} lacks predictions of {series.method}: run --stage others."
-        )
+        raise MissingPrediction(study.folder, series.method)
     test = study.protocol.parts(split).test
     if params is None:
         params = prediction.get("params", {})

@@ -2,7 +2,8 @@
 
 words   encode the photographs; the only stage that needs them (CPU)
 models  train topic models, choose hyper-parameters and predict; needs words only, uses a GPU
-others  baselines, sLDA, MMLDA and Replicated Softmax (CPU)
+others  the same for sLDA, MMLDA, Replicated Softmax and LDA (CPU; words of the recipe of the paper)
+svms    SVMs on counts and taggers (CPU; needs words only)
 page    results and their page; methods without predictions keep the results that the folder holds
 """
 
@@ -17,8 +18,9 @@ from typing import Any
 import torch
 from benchmarks.common import cpu_name
 
-from experiments.paper.baselines import run_baselines, run_topic_baselines
+from experiments.paper.baselines import run_baselines
 from experiments.paper.data_sets import PhotoSet, data_set, read_photo_set
+from experiments.paper.other_models import run_other_models
 from experiments.paper.plans import full_plan, quick_plan, with_splits
 from experiments.paper.protocol import N_SPLITS, make_protocols, protocol_for
 from experiments.paper.results import PATCHES, PROVENANCE, write_results
@@ -26,8 +28,8 @@ from experiments.paper.study import PREDICTIONS, Study
 from experiments.paper.topic_models import (
     Evaluation,
     device_name,
-    evaluate_models,
     final_evaluations,
+    predict_trained,
     train_models,
 )
 from experiments.paper.words import encode_words, save_words
@@ -38,7 +40,7 @@ from supdocnade.runs import ProgressCallback, RunOptions
 from supdocnade.scene.prediction import current_versions
 from supdocnade.storage import write_atomically
 
-STAGES = ("words", "models", "others", "page")
+STAGES = ("words", "models", "others", "svms", "page")
 
 PRODUCTS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 """Precision of products on a GPU, and torch's name for it."""
@@ -108,8 +110,9 @@ def run_stage(
             with _set_products(products):
                 _run_models(study, options)
         elif stage == "others":
+            run_other_models(study, options)
+        elif stage == "svms":
             run_baselines(study, options)
-            run_topic_baselines(study, options)
         else:
             _finish(study)
 
@@ -162,7 +165,7 @@ def _train_and_evaluate(
     # Models whose predictions exist are not needed, and may have stayed on another machine.
     missing = [each for each in evaluations if study.prediction(each.key(study)) is None]
     train_models(study, missing, options, f"models {purpose}")
-    evaluate_models(study, evaluations, options, f"SVMs {purpose}")
+    predict_trained(study, evaluations, options, f"SVMs {purpose}")
 
 
 def _finish(study: Study) -> None:

@@ -36,6 +36,9 @@ PHOTOGRAPHS, PROTOCOL, PREDICTIONS = "photographs.json", "protocol.json", "predi
 class MissingPrediction(StorageError):
     """The folder of a study lacks a prediction that its results need."""
 
+    def __init__(self, folder: Path, method: str):
+        super().__init__(f"{folder} lacks predictions of {method}: run the stages before.")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Study:

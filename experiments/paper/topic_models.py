@@ -1,11 +1,11 @@
-"""Topic models: training, choice of hyper-parameters on held-out photographs, test predictions.
+"""SupDocNADE and DocNADE: training, choice of settings on held-out photographs, test predictions.
 
 Training is the stage that a GPU shortens; it needs words, not photographs.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -26,7 +26,7 @@ from experiments.paper.kernel_svm import (
     score_svms,
     standardize,
 )
-from experiments.paper.plans import ACCURACY, Setting, Variant
+from experiments.paper.plans import ACCURACY, DOC, SUP, Setting, Variant
 from experiments.paper.study import MissingPrediction, Study
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_model import DocNADE
@@ -42,6 +42,7 @@ ALPHAS = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Weights of the predicted classes in the ranking of tags, where a recipe uses them."""
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,17 +69,9 @@ class Evaluation:
 
     def params(self) -> dict[str, Any]:
         """Return the chosen hyper-parameters as they are stored with results."""
-        setting = self.setting
-        params = {
-            "generative_weight": setting.generative_weight if setting.supervised else None,
-            "learning_rate": setting.learning_rate,
-            "annotation_weight": setting.annotation_weight if setting.tags else None,
-            "C": self.C,
-            "gamma": self.gamma,
-            "alpha": self.alpha or None,
-            "held_out": round(self.held_out, 4),
-        }
-        return {name: value for name, value in params.items() if value is not None}
+        svm = {"C": self.C, "gamma": self.gamma, "alpha": self.alpha}
+        used = {name: value for name, value in svm.items() if value}
+        return {**self.setting.values, **used, "held_out": round(self.held_out, 4)}
 
 
 Job = tuple[Path, Evaluation, int]
@@ -122,9 +115,8 @@ def model_key(study: Study, evaluation: Evaluation, member: int = 0) -> str:
     }
     text = json.dumps(determined_by, sort_keys=True)
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-    method = "sup" if evaluation.setting.supervised else "doc"
-    n_topics = evaluation.setting.n_topics
-    return f"{evaluation.split}-{evaluation.part}-{method}{n_topics}-{digest}"
+    name = "".join(letter for letter in setting["model"].lower() if letter.isalnum())
+    return f"{evaluation.split}-{evaluation.part}-{name}-{setting['n_topics']}-{digest}"
 
 
 def _model_path(study: Study, evaluation: Evaluation, member: int) -> Path:
@@ -156,11 +148,11 @@ def train_models(
             options.progress(stage, done, len(jobs))
 
 
-def _documents(job: Job) -> tuple[int, str, str, str, str, bool]:
+def _documents(job: Job) -> tuple[int, str, str, str, str, str]:
     """Return everything that determines the documents that a model learns from."""
     _, each, _ = job
     s = each.setting
-    return each.split, s.recipe, s.grid, each.part, s.tags or "", s.supervised
+    return each.split, s.recipe, s.grid, each.part, s.tags or "", s.model
 
 
 def _fit_models(
@@ -168,45 +160,41 @@ def _fit_models(
 ) -> Iterator[tuple[Job, DocNADE | SupDocNADE]]:
     """Fit models of the same documents."""
     first = jobs[0][1]
-    parts, tag_set = study.protocol.parts(first.split), first.setting.tags
+    parts = study.protocol.parts(first.split)
     train = parts.fit if first.part == FIT else parts.train
-    annotations: dict[str, Any] = {}
-    if tag_set is not None:
-        counts, _ = study.photos.tag_counts(tag_set)
-        known = np.array([study.photos.tags[tag_set][index] is not None for index in train])
-        annotations = {
-            "annotations": sparse.vstack([counts[train]] * len(sides), format="csr"),
-            "annotation_mask": np.tile(known, len(sides)),
-        }
     documents = sparse.vstack([side[train] for side in sides], format="csr")
-    labels = np.tile(study.label_B[train], len(sides))
+    index_D = np.tile(train, len(sides))
+    annotations = known_tags(study, first.setting.tags, index_D)
     for job in jobs:
         _, evaluation, member = job
         model = _estimator(study, evaluation, member, options)
-        model.fit(documents, labels, **annotations)
+        model.fit(documents, study.label_B[index_D], **annotations)
         yield job, model
+
+
+def known_tags(study: Study, tag_set: str | None, index_D: Indices) -> dict[str, Any]:
+    """Return the arguments of `fit` that give the tags of photographs."""
+    if tag_set is None:
+        return {}
+    tags = study.photos.tags[tag_set]
+    return {
+        "annotations": study.photos.tag_counts(tag_set)[0][index_D],
+        "annotation_mask": np.array([tags[index] is not None for index in index_D]),
+    }
 
 
 def _estimator(
     study: Study, evaluation: Evaluation, member: int, options: RunOptions
 ) -> DocNADE | SupDocNADE:
     setting, recipe = evaluation.setting, study.plan.recipes[evaluation.setting.recipe]
-    settings: dict[str, Any] = {
-        "annotation_weight": setting.annotation_weight,
-        "learning_rate": setting.learning_rate,
-        "max_epochs": recipe.max_epochs,
-        "batch_size": recipe.batch_size,
-        "random_state": 1000 * member + evaluation.split,
-        "device": options.device,
-        "n_jobs": options.n_jobs,
-    }
-    if not setting.supervised:
-        return DocNADE(setting.n_topics, **settings)
-    return SupDocNADE(
+    return {SUP: SupDocNADE, DOC: DocNADE}[setting.model](
         setting.n_topics,
-        generative_weight=setting.generative_weight,
-        class_input=setting.class_input,
-        **settings,
+        max_epochs=recipe.max_epochs,
+        batch_size=recipe.batch_size,
+        random_state=1000 * member + evaluation.split,
+        device=options.device,
+        n_jobs=options.n_jobs,
+        **setting.values,
     )
 
 
@@ -279,28 +267,50 @@ def load_outputs(study: Study, evaluation: Evaluation) -> list[ModelOutput]:
     return outputs
 
 
-def evaluate_models(
+def predict_trained(
     study: Study,
     evaluations: Sequence[Evaluation],
     options: RunOptions = RunOptions(),
     stage: str = "SVMs",
 ) -> None:
     """Make the predictions that are missing, with trained models."""
+    make_predictions(study, evaluations, _predict_trained, options, stage, prefer="threads")
+
+
+def make_predictions(
+    study: Study,
+    evaluations: Sequence[Evaluation],
+    predict: Callable[[Study, Evaluation], dict[str, Any]],
+    options: RunOptions,
+    stage: str,
+    *,
+    prefer: str = "processes",
+) -> None:
+    """Make the predictions that are missing.
+
+    Parameters
+    ----------
+    predict : returns the prediction of an evaluation.
+    prefer : kind of workers, "processes" or "threads".
+    """
     keyed = {each.key(study): each for each in evaluations}
     missing = {key: each for key, each in keyed.items() if study.prediction(key) is None}
     done = len(keyed) - len(missing)
-    workers = Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator_unordered")
-    for _ in workers(delayed(_evaluate)(study, key, each) for key, each in missing.items()):
+
+    def make(key: str) -> None:
+        study.write_prediction(key, predict(study, missing[key]))
+
+    workers = Parallel(n_jobs=options.n_jobs, prefer=prefer, return_as="generator_unordered")
+    for _ in workers(delayed(make)(key) for key in missing):
         done += 1
         options.progress(stage, done, len(keyed))
 
 
-def _evaluate(study: Study, key: str, evaluation: Evaluation) -> None:
+def _predict_trained(study: Study, evaluation: Evaluation) -> dict[str, Any]:
     outputs = load_outputs(study, evaluation)
     score = _score_held_out if evaluation.part == FIT else _predict_test
     prediction = score(study, evaluation, outputs)
-    prediction["device"] = outputs[0].description["device"]
-    study.write_prediction(key, prediction)
+    return prediction | {"device": outputs[0].description["device"]}
 
 
 def _score_held_out(
@@ -404,9 +414,7 @@ def choose_setting(study: Study, variant: Variant, split: int) -> Evaluation:
     for setting in variant.candidates():
         prediction = study.prediction(Evaluation(setting=setting, split=split).key(study))
         if prediction is None:
-            raise MissingPrediction(
-                f"{study.folder} lacks predictions of models: run --stage models."
-            )
+            raise MissingPrediction(study.folder, variant.method)
         C, gamma, accuracy = best_svm(prediction["svm"])
         alpha, f = max(prediction.get("f_measure", [[0.0, 0.0]]), key=lambda each: float(each[1]))
         candidates.append(

@@ -70,7 +70,11 @@ def test_a_finished_study_is_not_computed_again(labelme, data, tmp_path, monkeyp
     shutil.copytree(labelme[0], folder)
     before = figures(folder)
     machines = json.loads((folder / "provenance.json").read_text())["machines"]
-    assert {stage: len(used) for stage, used in machines.items()} == {"models": 1, "others": 1}
+    assert {stage: len(used) for stage, used in machines.items()} == {
+        "models": 1,
+        "others": 1,
+        "svms": 1,
+    }
     machines["models"][0]["device"] = "a machine far away"
     seconds = json.loads((folder / "seconds.json").read_text())
     (folder / "seconds.json").write_text(json.dumps({**seconds, "machines": machines}))
@@ -153,7 +157,7 @@ def test_errors_are_one_sentence(data, labelme, tmp_path):
     assert "--data must name the photographs" in no_data.err
     too_soon = reproduce("labelme", tmp_path, "--stage", "page")
     assert too_soon.code == 1
-    assert "lacks predictions of models: run --stage models." in too_soon.err
+    assert "lacks predictions of SupDocNADE: run the stages before." in too_soon.err
     shutil.copytree(
         folder / "predictions",
         tmp_path / "predictions",
@@ -161,7 +165,7 @@ def test_errors_are_one_sentence(data, labelme, tmp_path):
     )
     no_others = reproduce("labelme", tmp_path, "--stage", "page")
     assert no_others.code == 1
-    assert "lacks predictions of RBF SVM on √counts: run --stage others." in no_others.err
+    assert "lacks predictions of RBF SVM on √counts: run the stages before." in no_others.err
     draw_labelme(tmp_path / "others", 6, seed=9)
     others = reproduce("labelme", folder, "--data", tmp_path / "others")
     assert others.code == 1

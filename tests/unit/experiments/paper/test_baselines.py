@@ -6,15 +6,8 @@ from experiments.paper.baselines import (
     _neighbours,
     baseline_key,
     pyramid_weights,
-    topic_baseline_key,
 )
-from experiments.paper.plans import (
-    BASELINES,
-    LDA_SVM,
-    TAG_BASELINES,
-    TAGGING_BASELINES,
-    TOPIC_BASELINES,
-)
+from experiments.paper.plans import BASELINES, TAG_BASELINES
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -34,25 +27,11 @@ def test_every_baseline_predicts_all_test_photographs(finished):
             prediction = finished.prediction(baseline_key(name, "paper", split))
             right = np.array(prediction["predicted"]) == finished.label_B[test]
             assert len(right) == len(test)
-            # Drawn scenes of eight classes: 1/8 is luck. LDA has too few words for more.
-            assert name == LDA_SVM or right.mean() > 2 / 8, name
+            # Drawn scenes of eight classes: 1/8 is luck.
+            assert right.mean() > 2 / 8, name
         for name in TAG_BASELINES:
             prediction = finished.prediction(baseline_key(name, "paper", split, "tags_free"))
             assert np.shape(prediction["top_tags"]) == (len(test), 5), name
-
-
-def test_other_topic_models_predict_classes_and_tags(finished):
-    assert {name for name, *_ in finished.plan.topic_baselines} == set(TOPIC_BASELINES)
-    for split in range(2):
-        test = finished.protocol.parts(split).test
-        for each in finished.plan.topic_baselines:
-            prediction = finished.prediction(topic_baseline_key(*each, split))
-            right = np.array(prediction["predicted"]) == finished.label_B[test]
-            assert right.mean() > 2 / 8, each
-            if each[0] in TAGGING_BASELINES:
-                assert np.shape(prediction["top_tags"]) == (len(test), 5), each
-            else:
-                assert set(prediction["params"]) == {"C", "gamma", "held_out"}, each
 
 
 def test_the_nearest_photographs_give_their_tags():

@@ -27,14 +27,12 @@ from supdocnade.runs import RunOptions
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 
 SETTING = Setting(
-    supervised=True,
+    model=SUP,
     recipe="paper",
     grid="2×2",
     n_topics=6,
-    generative_weight=0.01,
-    learning_rate=3e-3,
-    annotation_weight=30.0,
     tags="tags_free",
+    values={"generative_weight": 0.01, "learning_rate": 3e-3, "annotation_weight": 30.0},
 )
 
 
@@ -179,8 +177,6 @@ def test_the_choice_holds_for_every_number_of_topics(finished, variant):
         assert replace(each, setting=replace(each.setting, n_topics=10)) == chosen
     params = chosen.params()
     assert {"generative_weight", "learning_rate", "annotation_weight", "C", "gamma"} <= set(params)
-    plain = replace(chosen, setting=replace(chosen.setting, supervised=False, tags=None))
-    assert set(plain.params()) == {"learning_rate", "C", "gamma", "held_out"}
 
 
 def test_predicted_classes_contribute_to_the_ranking_of_tags(finished, variant):
