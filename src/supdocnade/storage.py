@@ -35,7 +35,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
             _swept.add(path.parent)
         with _create_temporary(path) as file:
             with suppress(FileNotFoundError):
-                os.chmod(file.name, path.stat().st_mode & 0o777)  # Permissions stay.
+                _keep_attributes(path, file.name)
             file.write(content)
             file.flush()
             if sync:
@@ -52,6 +52,15 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
         if file is not None:
             with suppress(OSError):
                 Path(file.name).unlink(missing_ok=True)
+
+
+def _keep_attributes(path: Path, replacement: str) -> None:
+    """Give a new file the permissions of the old one, and on Linux its extended attributes."""
+    os.chmod(replacement, path.stat().st_mode & 0o777)
+    if sys.platform == "linux":
+        for name in os.listxattr(path):
+            with suppress(OSError):
+                os.setxattr(replacement, name, os.getxattr(path, name))
 
 
 def sync_folder(folder: Path) -> None:
