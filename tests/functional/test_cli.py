@@ -15,7 +15,7 @@ from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.cli.features import describe_features
-from supdocnade.folders.keywords import read_keywords
+from supdocnade.folders.keywords import OWN, new_packet, read_keywords
 from supdocnade.images.network_library import DEFAULT_NETWORK
 from supdocnade.report.html import write_report
 from supdocnade.scene.model import scene_model
@@ -166,7 +166,7 @@ def test_predict_writes_sidecars(model, fresh, tmp_path):
     assert supdocnade("tag", "--undo", record, "--dry-run").out.count("would delete ") == 6
     assert len(list(own.rglob("*.xmp"))) == 6
     undone = supdocnade("tag", "--undo", record)
-    assert (undone.code, undone.out) == (0, "undid the changes of 6 sidecars\n")
+    assert (undone.code, undone.out) == (0, "undid the changes of 6 files\n")
     assert not list(own.rglob("*.xmp"))
 
 
@@ -195,6 +195,23 @@ def test_tags_are_spelled_as_in_most_training_photographs(fresh, tmp_path):
     assert supdocnade("tag", tmp_path / "upper", photo, *arguments).code == 0
     keywords = read_keywords((tmp_path / "coast_0001.jpg.xmp").read_bytes())
     assert {*keywords} == names
+
+
+def test_levels_of_keywords_are_learned_and_embedded(tmp_path):
+    photos = draw(tmp_path / "photos")
+    lines = [json.loads(line) for line in (photos / "metadata.jsonl").read_text().splitlines()]
+    (photos / "metadata.jsonl").unlink()
+    for line in lines:
+        packet = new_packet([f"Things|{tag}" for tag in line["tags"]]).replace(OWN.encode(), b"x:y")
+        (photos / line["file_name"]).with_suffix(".xmp").write_bytes(packet)
+    model, more, fresh = tmp_path / "scenes", tmp_path / "more", draw(tmp_path / "fresh", 1, seed=9)
+    assert supdocnade("train", photos, "-o", model, *SMALL).code == 0
+    assert supdocnade("train", fresh, "--add", model, "-o", more).code == 0
+    for each in (model, more):
+        done = supdocnade("tag", each, fresh, "--embed", "--dry-run", "--min-probability", 0)
+        assert done.err == "would write 3 JPEG files\n"
+        words = ", ".join(line.rpartition(": ")[2] for line in done.out.splitlines()).split(", ")
+        assert all(word.startswith("Things|") for word in words)
 
 
 def test_predict_recognises_a_photograph_under_several_names(model, fresh, tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ HEADINGS = {
     "Input": "classes skip_unreadable add corrections index",
     "Output": "output predict force resume replace strip name licence top csv count",
     "Explanation": "label tag",
-    "Keywords": "min_probability with_class sidecar dry_run record undo",
+    "Keywords": "min_probability with_class sidecar embed dry_run record undo",
     "Networks": "import_file",
     "Access": "host port token allow_open allow_host",
     "General": "all_rows device jobs json quiet help",

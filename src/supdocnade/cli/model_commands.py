@@ -79,14 +79,15 @@ class Predict(OnDevice, Parallel, Printing):
 class Tag(OnDevice, Parallel, Printing):
     """Write the tags of photographs to XMP sidecars, for photo managers.
 
-    Photographs are never changed: tags go to .xmp files beside them, and the contents of an
-    existing .xmp file are preserved. A record lists what was written, and --undo, which needs no
-    model, removes it again. Photographs unlike the training photographs get no tags.
+    Photographs are not changed, unless --embed is given: tags go to .xmp files beside them, and the
+    contents of an existing .xmp file are preserved. A record lists what was written, and --undo,
+    which needs no model, removes it again. Photographs unlike the training photographs get no tags.
 
     \b
     Examples:
       supdocnade tag scenes holiday/ --dry-run
       supdocnade tag scenes holiday/ --record holiday.jsonl
+      supdocnade tag scenes holiday/ --embed
       supdocnade tag --undo holiday.jsonl
     """
 
@@ -103,13 +104,16 @@ class Tag(OnDevice, Parallel, Printing):
     sidecar: Literal["full", "stem"] = option(
         "full", "full: a.jpg.xmp, as darktable and digiKam name sidecars; stem: a.xmp."
     )
+    embed: bool = option(
+        False,
+        "Write into JPEG files, also into sidecars that exist; only the XMP data of a photograph "
+        "change, and --undo restores it. Other formats get sidecars.",
+    )
     record: Path | None = option(
         None, "File that records what was written; default: ./supdocnade-xmp-DATE-TIME.jsonl."
     )
-    undo: Path | None = option(
-        None, "Remove from .xmp files what RECORD says was written.", metavar="RECORD"
-    )
-    dry_run: bool = option(False, "Only list the .xmp files that would be changed.")
+    undo: Path | None = option(None, "Take back what RECORD says was written.", metavar="RECORD")
+    dry_run: bool = option(False, "Only list the files that would be changed.")
     given: frozenset[str] = frozenset()
     """Names of the options on the command line."""
 

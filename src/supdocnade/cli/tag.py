@@ -1,5 +1,11 @@
-"""`supdocnade tag`: write keywords to XMP sidecars, and undo it; photographs are never written."""
+"""`supdocnade tag`: write keywords to XMP sidecars or into JPEG files, and undo it.
 
+The record has a line for each file that is written, before it is. That of a JPEG file has the bytes
+that are replaced and digests of the file before and after, so that it can be restored as it was.
+"""
+
+import base64
+import hashlib
 import json
 import os
 import shlex
@@ -14,21 +20,26 @@ from supdocnade.cli.console import format_count, print_json, print_line, print_m
 from supdocnade.cli.model_commands import Tag
 from supdocnade.cli.predict import open_photographs, predict_all
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.folders.jpeg_packet import START, find_segment, read_packet, replace_packet
 from supdocnade.folders.keywords import (
     UnusableXMP,
     add_keywords,
     missing_keywords,
     new_packet,
-    read_all_keywords,
+    read_settled_keywords,
     remove_keywords,
 )
 from supdocnade.folders.photo_sources import kind_of_place
 from supdocnade.folders.tags import exclude_tags
+from supdocnade.images.decode import read_embedded_keywords
 from supdocnade.images.source import Source, is_local_file, source_name
 from supdocnade.scene.calibration import TAG_PRECISION
 from supdocnade.scene.prediction import FittedScene, Prediction
-from supdocnade.storage import write_atomically
+from supdocnade.storage import sync_folder, write_atomically
 from supdocnade.text import clean_name, line_error, read_file, read_lines
+
+Line = dict[str, Any]
+"""A line of the record."""
 
 
 def tag(options: Tag) -> int:
@@ -39,51 +50,53 @@ def tag(options: Tag) -> int:
     check_local_files(named)
     fitted, sources = open_photographs(options, named)
     check_local_files(sources)
-    sidecars = open_sidecars(fitted, options)
+    writer = open_writer(fitted, options)
 
     def write(prediction: Prediction) -> str | None:
         try:
-            line = sidecars.write(prediction)
+            lines = writer.write(prediction)
         except UnwritableRecord:
             raise
         except StorageError as error:
             return str(error)
-        if line is not None and options.json:
-            print_json(line)
-        elif line is not None and not options.quiet:
-            verb = "would write" if options.dry_run else "wrote"
-            path = sidecars.path_of(prediction.name)
-            print_line(clean_name(f"{verb} {path}: {', '.join(line['keywords'])}"))
+        for path, line in lines.items():
+            if options.json:
+                print_json(line)
+            elif not options.quiet:
+                verb = "would write" if options.dry_run else "wrote"
+                print_line(clean_name(f"{verb} {path}: {', '.join(line['keywords'])}"))
         return None
 
     try:
         return predict_all(fitted, sources, write, options)
     finally:  # Also after Ctrl-C: the summary names the record.
         if not options.quiet:
-            print_message(sidecars.summary())
+            print_message(writer.summary())
 
 
-class Sidecars:
-    """Writer of the sidecars of photographs.
+class KeywordWriter:
+    """Writer of keywords to the sidecars of photographs, or into JPEG files.
 
     Photographs unlike those that the model was fitted on get no keywords: the precision of tags is
     known for others alone.
 
     Parameters
     ----------
-    options : how sidecars are written. Without `record` there is no record.
+    options : what is written. Without `record` there is no record.
     thresholds : smallest probabilities of tags that have their own.
+    levels : keywords with their levels, by the tags that have some.
     """
 
     def __init__(
         self,
         options: Tag,
         thresholds: Mapping[str, float] | None = None,
+        levels: Mapping[str, str] | None = None,
     ):
         least = options.min_probability
         self.options, self.least = options, TAG_PRECISION if least is None else least
-        self.thresholds = thresholds or {}
-        self.n_written = self.n_unfamiliar = 0
+        self.thresholds, self.levels = thresholds or {}, levels or {}
+        self.n_sidecars = self.n_embedded = self.n_unfamiliar = 0
         self._owners: dict[str, str] = {}
         """Photograph of each sidecar, both as resolved paths."""
 
@@ -107,46 +120,52 @@ class Sidecars:
             keywords = [prediction.label, *keywords]
         return exclude_tags(keywords)
 
-    def write(self, prediction: Prediction) -> dict[str, Any] | None:
-        """Add keywords to the sidecar of a photograph; return the line of the record, or None.
+    def write(self, prediction: Prediction) -> dict[Path, Line]:
+        """Add keywords to the files of a photograph; return the lines of the record by file.
 
-        It is None if nothing changes.
-
-        Keywords that someone gave the photograph elsewhere, in the file or in its other sidecar,
-        are not added.
+        Keywords that someone gave the photograph, or removed, in the file or in a sidecar are not
+        added.
 
         Raises
         ------
-        StorageError : the sidecar also belongs to another photograph, is damaged, or cannot be
-            written. It is then unchanged.
+        StorageError : a file is damaged, or cannot be written, or the sidecar also belongs to
+            another photograph. It is then unchanged.
         """
-        path, keywords = self.path_of(prediction.name), self.keywords_of(prediction)
         self.n_unfamiliar += prediction.unfamiliar
-        real = os.path.realpath(prediction.name)
-        target = Path(os.path.realpath(path))
-        owner = self._owners.setdefault(os.fspath(target), real)
-        if owner != real:
-            raise StorageError(f"{path} would hold the keywords of {owner} and {prediction.name}.")
-        with _xmp_errors(path):
-            before = read_file(path) if os.path.lexists(path) else None
-            if before is not None:
-                keywords = missing_keywords(before, keywords)
-            if keywords:
-                keywords = exclude_tags(keywords, read_all_keywords(Path(prediction.name)))
-            after = new_packet(keywords) if before is None else add_keywords(before, keywords)
+        photograph, sidecar = Path(prediction.name), self.path_of(prediction.name)
+        keywords = self.keywords_of(prediction)
         if not keywords:
-            return None
-        line = {"sidecar": os.fspath(target), "created": before is None, "keywords": keywords}
-        if not self.options.dry_run:
-            # The record first: a line about a sidecar that a kill kept unchanged does no harm.
-            self._append_to_record(line)
-            write_atomically(target, after)
-        self.n_written += 1
-        return line
+            return {}
+        keywords = exclude_tags(keywords, read_settled_keywords(photograph))
+        keywords = [self.levels.get(word, word) for word in keywords]
+        changes: dict[Path, tuple[Line, bytes]] = {}
+        if self.options.embed and read_file(photograph, 0, len(START)) == START:
+            changes[photograph] = _embed(photograph, keywords)
+        if not changes or os.path.lexists(sidecar):
+            real = os.path.realpath(photograph)
+            owner = self._owners.setdefault(os.path.realpath(sidecar), real)
+            if owner != real:
+                raise StorageError(
+                    f"{sidecar} would hold the keywords of {owner} and {photograph}."
+                )
+            changes[sidecar] = _add_to_sidecar(sidecar, keywords)
+        lines = {path: line for path, (line, _) in changes.items() if line["keywords"]}
+        for path, line in lines.items():
+            if not self.options.dry_run:
+                # The record first: a line about a file that a kill kept unchanged does no harm.
+                self._append_to_record(line)
+                write_atomically(Path(os.path.realpath(path)), changes[path][1])
+            self.n_embedded += path == photograph
+            self.n_sidecars += path == sidecar
+        return lines
 
     def summary(self) -> str:
-        """Return a line with the number of sidecars and the name of the record."""
-        number = format_count(self.n_written, "sidecar")
+        """Return a line with the number of files and the name of the record."""
+        number = format_count(self.n_sidecars, "sidecar")
+        if self.options.embed:
+            others = f" and {number} (other formats, and sidecars that existed)"
+            number = format_count(self.n_embedded, "JPEG file")
+            number += others if self.n_sidecars else ""
         if self.n_unfamiliar:
             unlike = format_count(self.n_unfamiliar, "photograph")
             number += f", none for {unlike} unlike the training photographs"
@@ -154,9 +173,10 @@ class Sidecars:
             return f"would write {number}"
         record = self.options.record
         undo = f"; undo with: supdocnade tag --undo {shlex.quote(str(record))}"
-        return f"wrote {number}{undo if self.n_written and record else ''}"
+        n_written = self.n_sidecars + self.n_embedded
+        return f"wrote {number}{undo if n_written and record else ''}"
 
-    def _append_to_record(self, line: dict[str, Any]) -> None:
+    def _append_to_record(self, line: Line) -> None:
         if self.options.record is not None:
             try:
                 append_text(self.options.record, json.dumps(line) + "\n")
@@ -164,15 +184,68 @@ class Sidecars:
                 raise UnwritableRecord(str(error)) from error
 
 
-def open_sidecars(fitted: FittedScene, options: Tag) -> Sidecars:
-    """Return the writer of the sidecars of photographs."""
+def _add_to_sidecar(sidecar: Path, keywords: list[str]) -> tuple[Line, bytes]:
+    """Return the line of the record, with the keywords that are missing, and the new sidecar."""
+    with _xmp_errors(sidecar):
+        before = read_file(sidecar) if os.path.lexists(sidecar) else None
+        missing, after = _add(before, keywords)
+    path = os.path.realpath(sidecar)
+    return {"sidecar": path, "created": before is None, "keywords": missing}, after
+
+
+def _embed(photograph: Path, keywords: list[str]) -> tuple[Line, bytes]:
+    """Return the line of the record, with the keywords that are missing, and the new JPEG file."""
+    path = Path(os.path.realpath(photograph))
+    with _xmp_errors(photograph):
+        before, status = read_file(path), path.stat()
+        start, end = find_segment(before)
+        # Most programs read no IPTC keywords where there are some in XMP.
+        missing, packet = _add(read_packet(before), keywords, read_embedded_keywords(path)[1])
+        after = replace_packet(before, packet) if missing else before
+    if missing:
+        _check_not_read_only(path)
+    line = {
+        "photo": os.fspath(path),
+        "keywords": missing,
+        "segment": base64.b64encode(before[start:end]).decode(),
+        "modified": status.st_mtime_ns,
+        "before": _digest(before),
+        "after": _digest(after),
+    }
+    return line, after
+
+
+def _add(
+    packet: bytes | None, keywords: list[str], given: Sequence[str] = ()
+) -> tuple[list[str], bytes]:
+    """Return the keywords that a packet lacks, and the packet with them; see `add_keywords`."""
+    if packet is None:
+        return keywords, new_packet(keywords, given)
+    missing = missing_keywords(packet, keywords)
+    return missing, add_keywords(packet, missing, given)
+
+
+def _check_not_read_only(path: Path) -> None:
+    """Raise if a photograph is protected: replacing it needs permission for its folder alone."""
+    if not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK)):
+        raise UnwritableFile(f"{path} is left unchanged: it is read-only.")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def open_writer(fitted: FittedScene, options: Tag) -> KeywordWriter:
+    """Return the writer of the keywords of photographs."""
     if options.record is None:
         name = f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl"
         options = replace(options, record=Path(name))
     elif not options.dry_run:
-        append_text(options.record, "")  # If it cannot be written, that is an error at once.
+        # A kill may have cut its last line. If it cannot be written, that is an error at once.
+        content = read_file(options.record) if options.record.exists() else b"\n"
+        append_text(options.record, "" if content.endswith(b"\n") or not content else "\n")
     thresholds = fitted.precise_thresholds if options.min_probability is None else None
-    return Sidecars(options, thresholds)
+    return KeywordWriter(options, thresholds, fitted.tag_levels)
 
 
 def check_local_files(sources: Sequence[Source]) -> None:
@@ -186,7 +259,7 @@ def check_local_files(sources: Sequence[Source]) -> None:
 
 
 class UnwritableRecord(UnwritableFile):
-    """The record cannot be written, so that no further sidecar may be."""
+    """The record cannot be written, so that no further file may be."""
 
 
 def append_text(path: Path, text: str) -> None:
@@ -195,6 +268,10 @@ def append_text(path: Path, text: str) -> None:
     try:
         with open(path, "a", encoding="ascii") as file:
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())  # A backup must be there before its photograph is changed.
+        if not before:
+            sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
             os.truncate(path, before)
@@ -203,7 +280,7 @@ def append_text(path: Path, text: str) -> None:
 
 @contextmanager
 def _xmp_errors(path: Path) -> Iterator[None]:
-    """Turn the errors of a sidecar into a `StorageError` that names it."""
+    """Turn the errors of a file with XMP into a `StorageError` that names it."""
     try:
         yield
     except OSError as error:
@@ -212,19 +289,20 @@ def _xmp_errors(path: Path) -> Iterator[None]:
         raise StorageError(f"{path} is left unchanged: {error}.") from error
 
 
-def undo_sidecars(record: Path, *, dry_run: bool = False) -> Iterator[str | StorageError]:
-    """Remove the keywords that a record lists from their sidecars.
+def undo_record(record: Path, *, dry_run: bool = False) -> Iterator[str | StorageError]:
+    """Take back what a record lists, the last line first.
 
-    A sidecar that was created and has not changed since is deleted. The later of two lines about a
-    sidecar is undone first.
+    From a sidecar the keywords are removed; one that was created and has not changed since is
+    deleted. A JPEG file is restored as it was, unless it has changed since: that is an error.
 
     Yields
     ------
-    A message for each sidecar that changes, or the error of one that cannot be changed.
+    A message for each file that changes, or the error of one that cannot be changed.
     """
     for line in reversed(_read_record(record)):
+        undo = _undo_sidecar if "sidecar" in line else _undo_photograph
         try:
-            message = _undo_sidecar(**line, dry_run=dry_run)
+            message = undo(**line, dry_run=dry_run)
         except StorageError as error:
             yield error
         else:
@@ -251,30 +329,67 @@ def _undo_sidecar(sidecar: str, created: bool, keywords: list[str], *, dry_run: 
     return f"{'would remove' if dry_run else 'removed'} {', '.join(keywords)} from {path}"
 
 
-def _read_record(record: Path) -> list[dict[str, Any]]:
+def _undo_photograph(
+    photo: str,
+    keywords: list[str],
+    segment: str,
+    modified: int,
+    before: str,
+    after: str,
+    *,
+    dry_run: bool,
+) -> str:
+    """Undo a line of a record; return a message, "" if the file is as it was before."""
+    path = Path(photo)
+    with _xmp_errors(path):
+        if not path.exists():
+            return ""
+        content = read_file(path)
+        if _digest(content) == before:
+            return ""
+        start, end = find_segment(content)
+        restored = content[:start] + base64.b64decode(segment) + content[end:]
+        if (_digest(content), _digest(restored)) != (after, before):
+            raise UnusableXMP("it has changed since it was written")
+    _check_not_read_only(path)
+    if not dry_run:
+        write_atomically(path, restored)
+        with suppress(OSError, OverflowError):
+            os.utime(path, ns=(modified, modified))
+    verb = "would restore" if dry_run else "restored"
+    return f"{verb} {path}, without {', '.join(keywords)}"
+
+
+_LINES: tuple[dict[str, type], ...] = (
+    {"sidecar": str, "created": bool, "keywords": list},
+    {"photo": str, "keywords": list, "segment": str, "modified": int, "before": str, "after": str},
+)
+"""Names and types of the entries of a line about a sidecar, and of one about a JPEG file."""
+
+
+def _read_record(record: Path) -> list[Line]:
     lines = []
     for number, text in enumerate(read_lines(record), start=1):
         try:
             line = json.loads(text)
-            sound = (
-                set(line) == {"sidecar", "created", "keywords"}
-                and isinstance(line["sidecar"], str)
-                and type(line["created"]) is bool
-                and isinstance(line["keywords"], list)
-                and all(isinstance(word, str) for word in line["keywords"])
+            sound = {name: type(value) for name, value in line.items()} in _LINES and all(
+                isinstance(word, str) for word in line["keywords"]
             )
-        except (ValueError, TypeError, RecursionError):
+            base64.b64decode(line.get("segment", ""))
+        except (ValueError, TypeError, AttributeError, RecursionError):
             sound = False
-        if not sound:
+        is_cut = text.startswith("{") and not text.endswith("}")  # Its file was not written.
+        if not sound and not is_cut:
             raise line_error(record, number, "a line of a record of supdocnade tag", text)
-        lines.append(line)
+        if sound:
+            lines.append(line)
     return lines
 
 
 def undo_all(record: Path, *, dry_run: bool, quiet: bool) -> int:
-    """Remove from sidecars what a record lists; return the number of failures."""
+    """Take back what a record lists; return the number of failures."""
     n_changed = n_failed = 0
-    for result in undo_sidecars(record, dry_run=dry_run):
+    for result in undo_record(record, dry_run=dry_run):
         if isinstance(result, str):
             n_changed += 1
             if dry_run:
@@ -284,5 +399,5 @@ def undo_all(record: Path, *, dry_run: bool, quiet: bool) -> int:
             print_message(f"error: {result}")
     if not quiet:
         verb = "would undo" if dry_run else "undid"
-        print_line(f"{verb} the changes of {format_count(n_changed, 'sidecar')}")
+        print_line(f"{verb} the changes of {format_count(n_changed, 'file')}")
     return n_failed

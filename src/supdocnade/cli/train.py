@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from supdocnade.errors import (
     StorageError,
     UnreadableImage,
 )
-from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.folders.photo_folder import ImageRecord, PhotoFolder
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import count_tags
 from supdocnade.images.source import absolute_address
@@ -86,7 +87,7 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
     partial = PartialFolder(options.output, "train")
     with partial.lock():
         settings = _choose_settings(options, partial)
-        corpus, records, notes = _read_data(options, settings)
+        corpus, folder = _read_data(options, settings)
         if not options.quiet:
             extends = settings.get("add") is not None
             words_of = options.photos if corpus is not None else settings.get("add")
@@ -94,23 +95,21 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
             if words_of is None:
                 line = describe_features(settings["features"])
             print_message(line)
-            for note in (*describe_records(records, extends=extends), *notes):
+            for note in (*describe_records(folder.records, extends=extends), *folder.notes):
                 print_message(f"note: {note}")
-        check_records(options.photos, records)
-        if corpus is not None:
-            records = []  # Those of a corpus may be millions, which the fit reads itself.
+        check_records(options.photos, folder.records)
+        if corpus is not None:  # Its photographs may be millions, which the fit reads itself.
+            folder = PhotoFolder([], ())
         partial.write_plan({"photos": absolute_address(options.photos), "settings": settings})
-        model, seconds = _train_resumably(options, partial, settings, corpus, records)
+        model, seconds = _train_resumably(options, partial, settings, corpus, folder)
         partial.discard()
     for each in () if options.quiet else model.skipped_:
         print_message(f"skipped: {each.reason}")
     return model, seconds
 
 
-def _read_data(
-    options: Train, settings: dict[str, Any]
-) -> tuple[Corpus | None, Sequence[ImageRecord], Sequence[str]]:
-    """Return the corpus if there is one, the photographs, and notes about them."""
+def _read_data(options: Train, settings: dict[str, Any]) -> tuple[Corpus | None, PhotoFolder]:
+    """Return the corpus if there is one, and the photographs."""
     if not is_corpus(Path(options.photos)):
         with ProgressBars(quiet=options.quiet, stage_lines=False) as progress:
             folder = scan_photographs(
@@ -120,27 +119,26 @@ def _read_data(
                 classes=settings.get("classes"),
             )
         if settings.get("corrections") is not None:
-            return None, *_correct(options.photos, folder.records, settings["corrections"])
-        return None, folder.records, (*folder.notes, *describe_invalid_lines(folder))
+            return None, _correct(options.photos, folder, settings["corrections"])
+        return None, replace(folder, notes=(*folder.notes, *describe_invalid_lines(folder)))
     corpus = Corpus.open(options.photos)
     rows = zip(corpus.names, corpus.labels, corpus.tags, strict=True)
     records = [
         ImageRecord(name or "", label, None if tags is None else tuple(tags))
         for name, label, tags in rows
     ]
-    return corpus, records, ()
+    return corpus, PhotoFolder(records, ())
 
 
-def _correct(
-    photos: str, records: Sequence[ImageRecord], corrections: str
-) -> tuple[list[ImageRecord], list[str]]:
-    """Return the photographs that a file corrects, with their new classes and tags, and notes."""
-    corrected, notes = correct_records(records, read_corrections(corrections))
+def _correct(photos: str, folder: PhotoFolder, corrections: str) -> PhotoFolder:
+    """Return the photographs that a file corrects, with their new classes and tags."""
+    corrected, notes = correct_records(folder.records, read_corrections(corrections))
     if not corrected:
         raise InvalidArgument(
             f"{corrections} must give a class or tags to photographs of {photos}, got none of them."
         )
-    return corrected, [f"corrected: {format_count(len(corrected), 'photograph')}.", *notes]
+    number = format_count(len(corrected), "photograph")
+    return replace(folder, records=corrected, notes=(f"corrected: {number}.", *notes))
 
 
 def _train_resumably(
@@ -148,7 +146,7 @@ def _train_resumably(
     partial: PartialFolder,
     settings: dict[str, Any],
     corpus: Corpus | None,
-    records: Sequence[ImageRecord],
+    folder: PhotoFolder,
 ) -> tuple[SceneModel, dict[str, float]]:
     """Train a model and write it; if this fails, tell how to resume the run."""
     explain_resuming(f"resume with: {_resume_command(options)}")
@@ -159,7 +157,7 @@ def _train_resumably(
             print_warnings(quiet=quiet),
             offer_skipping(),
         ):
-            model = _train(options, partial, settings, corpus, records, progress)
+            model = _train(options, partial, settings, corpus, folder, progress)
         return model, progress.seconds
     except UnreadableImage:
         raise
@@ -222,7 +220,7 @@ def _train(
     partial: PartialFolder,
     settings: dict[str, Any],
     corpus: Corpus | None,
-    records: Sequence[ImageRecord],
+    folder: PhotoFolder,
     progress: ProgressBars,
 ) -> SceneModel:
     previous = settings.get("add")
@@ -246,11 +244,12 @@ def _train(
     else:
         fit = model.fit if previous is None else model.fit_more
         fit(
-            [record.source for record in records],
-            [record.label for record in records],
-            [record.tags for record in records],
+            [record.source for record in folder.records],
+            [record.label for record in folder.records],
+            [record.tags for record in folder.records],
             progress=progress,
         )
+        model.fitted_ = model.fitted_.add_levels(folder.levels)
     progress("writing", 0, 1)
     check_target(options.output, force=options.force)
     model.save(options.output)

@@ -4,11 +4,15 @@ A photograph `a.jpg` gets the keywords of the first place that has any: the XMP 
 `a.jpg.xmp` (darktable, digiKam), the sidecar `a.xmp` (Lightroom), the XMP packet inside the file,
 the IPTC record inside the file. Keywords that `supdocnade tag` wrote are left out.
 
-In an XMP packet keywords are added and removed, and every other byte stays. A new packet has them
-in `dc:subject`, the bag that every photo manager reads. In an existing one they are inserted into
-that bag, and into `lr:hierarchicalSubject` and `digiKam:TagsList` if they are there, since
-darktable and digiKam then read nothing else. A property of our own, `supdocnade:predicted`, names
-the keywords that come from a model: photo managers ignore properties that they do not know.
+In an XMP packet keywords are added and removed, and every other byte stays. A packet without any
+gets them in `dc:subject`, the bag that most photo managers read, and in `lr:hierarchicalSubject`,
+since some read lists with hierarchies alone. In others they are inserted into that bag, and into
+`lr:hierarchicalSubject` and `digiKam:TagsList` if they are there, since darktable and digiKam then
+read nothing else. A property of our own, `supdocnade:predicted`, names the keywords that come from
+a model: photo managers ignore properties that they do not know.
+
+A keyword that is written may have levels, as `Animals|Cats|Tiger`. It is `Tiger` in `dc:subject`,
+and has its levels in the lists with hierarchies.
 """
 
 import os
@@ -16,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from xml.parsers import expat
 from xml.sax.saxutils import escape
@@ -24,7 +29,7 @@ from joblib import Parallel, delayed
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.metadata import MAX_NAME
-from supdocnade.folders.tags import exclude_tags
+from supdocnade.folders.tags import exclude_tags, normalize_tag
 from supdocnade.images.decode import read_embedded_keywords
 from supdocnade.images.source import is_remote, read_address
 from supdocnade.runs import ProgressCallback, no_progress
@@ -40,35 +45,42 @@ _SIDECAR, _FILE = "XMP sidecars", "the files themselves"
 
 Address = str | os.PathLike[str]
 
+FoundKeywords = tuple[list[str], list[str], list[str]]
+"""Keywords of a place that people gave, keywords with levels that they gave, and keywords of a
+model that they removed."""
+
 
 def read_tags(
     photographs: Sequence[Address],
     progress: ProgressCallback = no_progress,
     *,
     sidecars: Collection[str] | None = None,
-) -> tuple[list[list[str] | None], list[str]]:
-    """Return the keywords of photographs, None for those without any, and notes for the user.
+) -> tuple[list[list[str] | None], list[str], dict[str, str]]:
+    """Return the keywords of photographs, None for those without any, notes, and levels.
+
+    Levels, such as Animals|Cats|Tiger, are given by the normalised last level. A keyword that
+    occurs with several is left out.
 
     Parameters
     ----------
     photographs : paths, or addresses of files on other file systems.
     sidecars : paths of all sidecars that exist, as a set. By default, they are looked for.
     """
-
-    def find(photograph: Address) -> tuple[list[str], str, list[str]]:
-        return _find_keywords(photograph, sidecars)
-
+    find = partial(_find_keywords, sidecars=sidecars)
     tags: list[list[str] | None] = []
     places: Counter[str] = Counter()
+    paths: dict[str, set[str]] = {}
     problems: list[str] = []
-    found: Iterable[tuple[list[str], str, list[str]]] = map(find, photographs)
+    found: Iterable[tuple[FoundKeywords, str, list[str]]] = map(find, photographs)
     if any(map(is_remote, photographs)):  # Most of the time is spent waiting for answers.
         workers = Parallel(n_jobs=REMOTE_WORKERS, prefer="threads", return_as="generator")
         found = workers(map(delayed(find), photographs))
-    for keywords, place, unread in found:
+    for (keywords, with_levels, _), place, unread in found:
         problems += unread
         if keywords:
             places[place] += 1
+        for path in with_levels:
+            paths.setdefault(normalize_tag(last_level(path)), set()).add(path)
         tags.append(keywords or None)
         progress(READING_KEYWORDS, len(tags), len(photographs))
     notes = []
@@ -78,33 +90,43 @@ def read_tags(
     if problems:
         more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
         notes.append(f"keywords are not read: {problems[0]}{more}.")
-    return tags, notes
+    levels = {name: next(iter(some)) for name, some in paths.items() if len(some) == 1}
+    return tags, notes, levels
 
 
-def read_all_keywords(photograph: Address) -> list[str]:
-    """Return the keywords of a photograph from all places that `read_tags` looks at.
+def read_settled_keywords(photograph: Address) -> list[str]:
+    """Return the keywords that people gave a photograph, and those of a model that they removed.
 
-    Places that cannot be read are passed over.
+    They are from all places that `read_tags` looks at; places that cannot be read are passed over.
     """
     found = (*_iter_sidecars(photograph, [], None), *_iter_embedded(photograph, []))
-    return [word for keywords, _ in found for word in keywords]
+    return [word for (given, _, removed), _ in found for word in (*given, *removed)]
+
+
+def last_level(keyword: str) -> str:
+    """Return a keyword without the levels above it.
+
+    >>> last_level("Animals|Cats|Tiger"), last_level("sky")
+    ('Tiger', 'sky')
+    """
+    return keyword.rpartition("|")[2]
 
 
 def _find_keywords(
     photograph: Address, sidecars: Collection[str] | None
-) -> tuple[list[str], str, list[str]]:
+) -> tuple[FoundKeywords, str, list[str]]:
     """Return the keywords of a photograph, their place, and places that cannot be read."""
     problems: list[str] = []
     places = chain(
         _iter_sidecars(photograph, problems, sidecars), _iter_embedded(photograph, problems)
     )
-    keywords, place = next((place for place in places if place[0]), ([], _FILE))
-    return keywords, place, problems
+    found, place = next((each for each in places if each[0][0]), (([], [], []), _FILE))
+    return found, place, problems
 
 
 def _iter_sidecars(
     photograph: Address, problems: list[str], sidecars: Collection[str] | None
-) -> Iterator[tuple[list[str], str]]:
+) -> Iterator[tuple[FoundKeywords, str]]:
     """Yield the keywords in each sidecar and the kind of the place, in order of precedence."""
     name = os.fspath(photograph)
     for stem in (name, os.path.splitext(name)[0]):
@@ -120,7 +142,7 @@ def _iter_sidecars(
                 problems.append(str(error).rstrip("."))
 
 
-def _iter_embedded(photograph: Address, problems: list[str]) -> Iterator[tuple[list[str], str]]:
+def _iter_embedded(photograph: Address, problems: list[str]) -> Iterator[tuple[FoundKeywords, str]]:
     """Yield the keywords in each part of the file and the kind of the place, in that order."""
     packet, keywords = read_embedded_keywords(photograph)
     try:
@@ -128,12 +150,19 @@ def _iter_embedded(photograph: Address, problems: list[str]) -> Iterator[tuple[l
             yield _read_packet(packet), _FILE
     except UnusableXMP as error:
         problems.append(f"XMP in {os.fspath(photograph)}: {error}")
-    yield keywords, _FILE
+    yield (keywords, [], []), _FILE
 
 
-def _read_packet(content: bytes) -> list[str]:
-    words = read_keywords(content, predicted=False)
-    return [word for word in words if word.strip() and len(word) <= MAX_NAME]
+def _read_packet(content: bytes) -> FoundKeywords:
+    lists = _read_lists(content)
+    paths, predicted = _paths(lists), lists.pop(PREDICTED, [])
+    given = [word for word in read_keywords(content) if word not in predicted and word.strip()]
+    with_levels = [path for path in paths if "|" in path and last_level(path) not in predicted]
+    return (
+        [word for word in given if len(word) <= MAX_NAME],
+        [path for path in with_levels if len(path) <= MAX_NAME],
+        [word for word in predicted if word not in lists.get(SUBJECT, [])],
+    )
 
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -144,9 +173,11 @@ OWN = "urn:supdocnade:xmp:1.0/"
 
 SUBJECT, PREDICTED = f"{DC} subject", f"{OWN} predicted"
 """Keywords that come from a model."""
-HIERARCHIES = {f"{LR} hierarchicalSubject": "|", f"{DIGIKAM} TagsList": "/"}
-"""Lists of keywords within others, as nature|sky, and what is between their parts."""
+LIGHTROOM = f"{LR} hierarchicalSubject"
+HIERARCHIES = {LIGHTROOM: "|", f"{DIGIKAM} TagsList": "/"}
+"""Lists of keywords within others, as nature|sky, and what is between their levels."""
 PROPERTIES = (SUBJECT, *HIERARCHIES, PREDICTED)
+_PREFIXES = {DC: "dc", LR: "lr", OWN: "supdocnade"}
 _CONTAINERS = {f"{RDF} {kind}" for kind in ("Bag", "Seq", "Alt")}
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
@@ -155,80 +186,95 @@ _PACKET = """\
 <?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
 <x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="supdocnade">
  <rdf:RDF xmlns:rdf="{rdf}">
-  <rdf:Description rdf:about="" xmlns:dc="{dc}" xmlns:supdocnade="{own}">
-   <dc:subject>
-    <rdf:Bag>
-{items}
-    </rdf:Bag>
-   </dc:subject>
-   <supdocnade:predicted>
-    <rdf:Bag>
-{items}
-    </rdf:Bag>
-   </supdocnade:predicted>
+  <rdf:Description rdf:about=""{namespaces}>
+{lists}
   </rdf:Description>
  </rdf:RDF>
 </x:xmpmeta>
 <?xpacket end="w"?>
 """
+_LIST = """\
+   <{name}>
+    <rdf:Bag>
+{items}
+    </rdf:Bag>
+   </{name}>"""
 
 
 class UnusableXMP(ValueError):
     """A file is not XMP, or keywords cannot be added to it."""
 
 
-def new_packet(keywords: list[str]) -> bytes:
-    """Return a sidecar that holds only keywords, all of them predicted."""
-    items = "\n".join(f"     <rdf:li>{_escape(word)}</rdf:li>" for word in keywords)
-    return _PACKET.format(rdf=RDF, dc=DC, own=OWN, items=items).encode()
+def new_packet(keywords: list[str], given: Sequence[str] = ()) -> bytes:
+    """Return a packet that holds only keywords: predicted ones, and others that people gave."""
+    lists, namespaces = [], ""
+    for name in (SUBJECT, LIGHTROOM, PREDICTED):
+        uri, local = name.split(" ")
+        namespaces += f' xmlns:{_PREFIXES[uri]}="{uri}"'
+        listed = keywords if name == PREDICTED else [*given, *keywords]
+        words = (_escape(_spell(word, name)) for word in listed)
+        items = "\n".join(f"     <rdf:li>{word}</rdf:li>" for word in words)
+        lists.append(_LIST.format(name=f"{_PREFIXES[uri]}:{local}", items=items))
+    return _PACKET.format(rdf=RDF, namespaces=namespaces, lists="\n".join(lists)).encode()
 
 
-def read_keywords(content: bytes, *, predicted: bool = True) -> list[str]:
-    """Return the keywords in `dc:subject`, or else the last parts of those in a hierarchy.
+def read_keywords(content: bytes) -> list[str]:
+    """Return the keywords in `dc:subject`, or else the last levels of those in a hierarchy."""
+    lists = _read_lists(content)
+    return lists.get(SUBJECT) or list(dict.fromkeys(map(last_level, _paths(lists))))
 
-    `predicted` includes the keywords that come from a model.
-    """
-    items = _scan(content).items
-    left_out = set() if predicted else {word for word, *_ in items.get(PREDICTED, [])}
-    found = [word for word, *_ in items.get(SUBJECT, [])]
-    for name, separator in HIERARCHIES.items():
-        found = found or [word.rpartition(separator)[2] for word, *_ in items.get(name, [])]
-    return [word for word in found if word not in left_out]
+
+def _read_lists(content: bytes) -> dict[str, list[str]]:
+    return {name: [word for word, *_ in found] for name, found in _scan(content).items.items()}
+
+
+def _paths(lists: dict[str, list[str]]) -> list[str]:
+    """Return the keywords of the lists with hierarchies, their levels separated by bars."""
+    return [
+        word.replace(separator, "|")
+        for name, separator in HIERARCHIES.items()
+        for word in lists.get(name, [])
+    ]
 
 
 def missing_keywords(content: bytes, keywords: list[str]) -> list[str]:
-    """Return the keywords that a sidecar does not have, compared as normalised tags.
+    """Return the keywords that a packet does not have, compared as normalised tags.
 
     A predicted keyword that is no longer in the other lists was removed by someone: it is not
     missing.
     """
-    # The last part of a hierarchical keyword, such as nature|sky, is a keyword, too.
-    existing = [
-        part
-        for name, items in _scan(content).items.items()
-        for word, *_ in items
-        for part in (word, word.rpartition(HIERARCHIES.get(name, "|"))[2])
-    ]
-    return exclude_tags((_NOT_XML.sub("", word) for word in keywords), existing)
+    lists = _read_lists(content)
+    # The last level of a keyword, as of nature|sky, is a keyword, too.
+    existing = [*chain.from_iterable(lists.values()), *_paths(lists)]
+    wanted = {last_level(word): word for word in (_NOT_XML.sub("", each) for each in keywords)}
+    missing = exclude_tags(wanted, [*existing, *map(last_level, existing)])
+    return [wanted[word] for word in missing]
 
 
-def add_keywords(content: bytes, keywords: list[str]) -> bytes:
-    """Return a sidecar with additional keywords; existing ones are not repeated."""
+def add_keywords(content: bytes, keywords: list[str], given: Sequence[str] = ()) -> bytes:
+    """Return a packet with additional keywords; existing ones are not repeated.
+
+    `given` are keywords outside of the packet, which programs do not read where it has some: they
+    are added to one that has none.
+    """
     missing = missing_keywords(content, keywords)
     if not missing:
         return content
     scanner = _scan(content)
+    has_keywords = any(scanner.items.values())
     insertions: dict[int, tuple[_Element, str]] = {}
-    # In ASCII: a packet may be declared to be in any encoding.
-    words = [_escape(word).encode("ascii", "xmlcharrefreplace").decode() for word in missing]
     for name in PROPERTIES:
-        text = "".join(f'<rdf:li xmlns:rdf="{RDF}">{word}</rdf:li>' for word in words)
+        # In ASCII: a packet may be declared to be in any encoding.
+        listed = missing if name == PREDICTED or has_keywords else [*given, *missing]
+        spelled = (_escape(_spell(word, name)) for word in listed)
+        words = [word.encode("ascii", "xmlcharrefreplace") for word in spelled]
+        text = "".join(f'<rdf:li xmlns:rdf="{RDF}">{word.decode()}</rdf:li>' for word in words)
         parent = scanner.containers.get(name)
         if name not in scanner.items:
-            if name in HIERARCHIES:
+            if name in HIERARCHIES and (has_keywords or name != LIGHTROOM):
                 continue
             uri, local = name.split(" ")
-            prefix = "dc" if uri == DC else "supdocnade"
+            prefix = _PREFIXES[uri]
             bag = f'<rdf:Bag xmlns:rdf="{RDF}">{text}</rdf:Bag>'
             text = f'<{prefix}:{local} xmlns:{prefix}="{uri}">{bag}</{prefix}:{local}>'
             parent = scanner.description
@@ -241,11 +287,12 @@ def add_keywords(content: bytes, keywords: list[str]) -> bytes:
 
 
 def remove_keywords(content: bytes, keywords: list[str]) -> bytes:
-    """Return a sidecar without some keywords; a list that becomes empty is removed."""
+    """Return a packet without some keywords; a list that becomes empty is removed."""
     scanner = _scan(content)
     edits = []
     for name, items in scanner.items.items():
-        removed = [(start, end, "") for word, start, end in items if word in keywords]
+        words = {_spell(word, name) for word in keywords}
+        removed = [(start, end, "") for word, start, end in items if word in words]
         if removed and len(removed) == len(items) and len(scanner.lists[name]) == 1:
             removed = [(*scanner.lists[name][0], "")]
         edits += removed
@@ -362,6 +409,12 @@ class _Scanner:
         in_description = self.path[depth - 1 : depth] == [f"{RDF} Description"]
         name = self.path[depth] if len(self.path) >= -depth else ""
         return name if in_description and name in PROPERTIES else None
+
+
+def _spell(keyword: str, name: str) -> str:
+    """Return a keyword as a list has it: with its levels or without."""
+    separator = HIERARCHIES.get(name)
+    return last_level(keyword) if separator is None else keyword.replace("|", separator)
 
 
 def _escape(word: str) -> str:

@@ -87,6 +87,8 @@ class PhotoFolder:
     """Sentences about files, folders and columns that were not read."""
     invalid_lines: tuple[str, ...] = ()
     """Sentences about lines of the metadata file that were not read."""
+    levels: dict[str, str] = field(default_factory=dict)
+    """Levels of keywords, such as Animals|Cats|Tiger, by normalised tags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +227,12 @@ def describe_photographs(
     sidecars = set(join_addresses(root, listing.sidecars)) if is_known else None
     untagged = [number for number, record in enumerate(records) if record.tags is None]
     photographs = [sources[number] for number in untagged]
-    tags, keyword_notes = read_tags(photographs, progress, sidecars=sidecars)
+    tags, keyword_notes, levels = read_tags(photographs, progress, sidecars=sidecars)
     for number, keywords in zip(untagged, tags, strict=True):
         if keywords is not None:
             records[number] = replace(records[number], tags=distinct_tags(keywords))
     invalid_lines = tuple(str(errors[line]) for line in sorted(errors))
-    return PhotoFolder(records, (*notes, *keyword_notes), invalid_lines)
+    return PhotoFolder(records, (*notes, *keyword_notes), invalid_lines, levels)
 
 
 def list_folder(root: str | os.PathLike[str]) -> FolderListing:

@@ -139,7 +139,7 @@ def extend_scene(
     fitted = _add_thumbnails(fitted, training_set, options)
     held_out = [image.name for image in fitted.held_out.images]
     thumbnails = fitted.thumbnails.add_from(previous.thumbnails, held_out)
-    return replace(fitted, thumbnails=thumbnails), skipped
+    return replace(fitted, thumbnails=thumbnails).add_levels(previous.tag_levels), skipped
 
 
 def _select_keys(training_set: TrainingSet, chosen_B: NDArray[np.bool_]) -> list[str]:

@@ -87,6 +87,9 @@ def _check_data(scene: FittedScene) -> None:
     data, counts = scene.data, scene.data.get("images_of_class")
     if not isinstance(counts, dict) or set(counts) != set(scene.classes):
         raise InvalidArgument(f"its data must be of its classes, got {counts}")
+    levels = data.get("tag_levels", {})
+    if not isinstance(levels, dict) or not all(isinstance(path, str) for path in levels.values()):
+        raise InvalidArgument(f"its levels of tags must be strings, got {levels}")
     numbers = [data.get(name) for name in ("n_images", "n_unlabelled", "n_tagged")]
     for number in [*numbers, *counts.values()]:
         check_count("data", number)

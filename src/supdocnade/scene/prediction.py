@@ -5,7 +5,7 @@ A fitted model consists of arrays and plain values. Predicting needs neither tor
 
 import hashlib
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -284,6 +284,20 @@ class FittedScene:
         known = {normalize_tag(tag): p for tag, p in calibration.precise_thresholds.items()}
         precise = calibration.precise_threshold
         return {tag: known.get(normalize_tag(tag), precise) for tag in self.tag_names}
+
+    @property
+    def tag_levels(self) -> dict[str, str]:
+        """Keywords with levels, such as Animals|Cats|Tiger, by the tags that have some."""
+        levels: dict[str, str] = self.data.get("tag_levels", {})
+        return levels
+
+    def add_levels(self, levels: Mapping[str, str]) -> "FittedScene":
+        """Return the model with the levels of more of its tags, given by tags in any spelling."""
+        given = {**self.tag_levels, **levels}
+        paths = {normalize_tag(tag): path for tag, path in given.items()}
+        tags = [tag for tag in self.tag_names if normalize_tag(tag) in paths]
+        known = {tag: paths[normalize_tag(tag)] for tag in tags}
+        return replace(self, data={**self.data, "tag_levels": known}) if known else self
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""

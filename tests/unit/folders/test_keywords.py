@@ -10,8 +10,8 @@ from supdocnade.folders.keywords import (
     UnusableXMP,
     add_keywords,
     new_packet,
-    read_all_keywords,
     read_keywords,
+    read_settled_keywords,
     read_tags,
     remove_keywords,
 )
@@ -39,12 +39,13 @@ EXPECTED = [None, ["iptc"], ["embedded", " two words "], ["stem"], ["full"]]
 
 def test_sidecars_come_before_files_and_xmp_before_iptc(photographs):
     stages = []
-    tags, notes = read_tags(photographs, lambda *report: stages.append(report))
+    tags, notes, levels = read_tags(photographs, lambda *report: stages.append(report))
     assert tags == EXPECTED
     assert notes == [
         "keywords are used as tags; photographs with keywords: "
         "2 in XMP sidecars and 2 in the files themselves."
     ]
+    assert levels == {}
     assert stages[-1] == ("reading keywords", 5, 5)
 
 
@@ -56,7 +57,7 @@ def test_keywords_that_were_predicted_are_not_read(photographs):
 
 
 def test_all_keywords_come_from_every_place_that_can_be_read(photographs):
-    assert [read_all_keywords(path) for path in photographs] == [
+    assert [read_settled_keywords(path) for path in photographs] == [
         [],
         ["iptc"],
         ["embedded", " two words ", "iptc"],
@@ -65,13 +66,13 @@ def test_all_keywords_come_from_every_place_that_can_be_read(photographs):
     ]
     photographs[4].with_name("4.jpg.xmp").write_bytes(new_packet(["predicted"]))
     photographs[4].with_suffix(".xmp").write_text("no XML")
-    assert read_all_keywords(photographs[4]) == ["embedded", " two words ", "iptc"]
+    assert read_settled_keywords(photographs[4]) == ["embedded", " two words ", "iptc"]
 
 
 def test_damaged_sidecars_are_named(photographs):
     sidecar = photographs[4].with_name("4.jpg.xmp")
     sidecar.write_bytes(plain_packet("full")[:-60])
-    tags, notes = read_tags(photographs[4:])
+    tags, notes, _ = read_tags(photographs[4:])
     assert tags == [["stem"]]
     assert notes[-1].startswith(f"keywords are not read: {sidecar}: it is not XML")
     Image.fromarray(stripes(0)).save(photographs[0], xmp=b"no XML")
@@ -135,15 +136,6 @@ HIERARCHICAL = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hier
 TAGS_LIST = "<digi:TagsList><r:Seq><r:li>a/b</r:li></r:Seq></digi:TagsList>"
 
 
-def test_keywords_also_go_into_lists_with_hierarchies():
-    added = add_keywords(sidecar(HIERARCHICAL + TAGS_LIST), ["sea", "b"]).decode()
-    # One is in the subject, and one in the list of predicted keywords.
-    assert added.count(">sea<") == 4
-    assert "<r:li>a|b</r:li>" in added
-    assert "<r:li>a/b</r:li><rdf:li" in added
-    assert ">b<" not in added
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -165,8 +157,6 @@ def test_predicted_keywords_are_marked_and_not_added_again_after_someone_removed
     content = sidecar("<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>")
     added = add_keywords(content, ["sea", "sky"])
     assert read_keywords(added) == ["old", "sea", "sky"]
-    assert read_keywords(added, predicted=False) == ["old"]
-    assert read_keywords(new_packet(["sea"]), predicted=False) == []
     start = added.index(b"<rdf:li")
     corrected = added[:start] + added[added.index(b"<rdf:li", start + 1) :]
     assert read_keywords(corrected) == ["old", "sky"]
@@ -206,3 +196,36 @@ def test_keywords_are_readable_in_any_declared_encoding(encoding):
     added = add_keywords(content, ["café", "海"])
     assert read_keywords(added) == ["café", "海"]
     assert remove_keywords(added, ["café", "海"]) == content
+
+
+TIGER = "Animals|Cats|Tiger"
+
+
+def test_keywords_have_their_levels_in_lists_with_hierarchies():
+    content = sidecar(HIERARCHICAL + TAGS_LIST)
+    added = add_keywords(content, [TIGER, "sea", "b"])
+    assert read_keywords(added) == ["Tiger", "sea"]
+    # Flat ones are in all four lists.
+    words = ("sea", "Tiger", TIGER, "Animals/Cats/Tiger", "b")
+    assert [added.decode().count(f">{word}<") for word in words] == [4, 2, 1, 1, 0]
+    assert add_keywords(added, ["tiger", "Cats|Tiger"]) == added
+    assert remove_keywords(added, [TIGER, "sea"]) == content
+    # Only what was written is removed.
+    assert remove_keywords(added, ["Wild|Tiger"]).decode().count(TIGER) == 1
+    packet = new_packet(["sea", TIGER])
+    assert read_keywords(packet) == ["sea", "Tiger"]
+    assert [packet.count(f"<rdf:li>{word}<".encode()) for word in ("sea", TIGER)] == [3, 1]
+
+
+def test_levels_are_known_where_all_photographs_agree(tmp_path):
+    lists = [
+        HIERARCHICAL.replace("a|b", f"{TIGER}</r:li><r:li>Sky"),
+        TAGS_LIST.replace("a/b", "Animals/Cats/Tiger</r:li><r:li>a/b"),
+        TAGS_LIST.replace("a/b", "c/B"),
+    ]
+    packets = [*map(sidecar, lists), new_packet(["x|y"])]  # Keywords of a model do not count.
+    for number, packet in enumerate(packets):
+        (tmp_path / f"{number}.xmp").write_bytes(packet)
+    tags, _, levels = read_tags([tmp_path / f"{number}.jpg" for number in range(4)])
+    assert tags == [["Tiger", "Sky"], ["Tiger", "b"], ["B"], None]
+    assert levels == {"tiger": TIGER}
