@@ -18,7 +18,9 @@ python -m experiments.paper scene15 --out experiments/scene15 --stage svms
 python -m experiments.paper scene15 --out experiments/scene15 --stage page
 
 Only results.json, predictions.safetensors, provenance.json and qualitative.json are committed. The
-stage page keeps their results of methods whose predictions are not in the folder.
+stage page keeps their results of methods whose predictions are not in the folder. All methods must
+see the same words: those of the committed results were learned at commit 7b229052, which has
+another k-means.
 """
 
 import json
