@@ -188,7 +188,7 @@ def _add_to_sidecar(sidecar: Path, keywords: list[str]) -> tuple[Line, bytes]:
     """Return the line of the record, with the keywords that are missing, and the new sidecar."""
     with _xmp_errors(sidecar):
         before = read_file(sidecar) if os.path.lexists(sidecar) else None
-        missing, after = _add(before, keywords)
+        missing, after = _add(before, keywords, [])
     path = os.path.realpath(sidecar)
     return {"sidecar": path, "created": before is None, "keywords": missing}, after
 
@@ -215,9 +215,7 @@ def _embed(photograph: Path, keywords: list[str]) -> tuple[Line, bytes]:
     return line, after
 
 
-def _add(
-    packet: bytes | None, keywords: list[str], given: Sequence[str] = ()
-) -> tuple[list[str], bytes]:
+def _add(packet: bytes | None, keywords: list[str], given: list[str]) -> tuple[list[str], bytes]:
     """Return the keywords that a packet lacks, and the packet with them; see `add_keywords`."""
     if packet is None:
         return keywords, new_packet(keywords, given)
@@ -299,25 +297,33 @@ def undo_record(record: Path, *, dry_run: bool = False) -> Iterator[str | Storag
     ------
     A message for each file that changes, or the error of one that cannot be changed.
     """
-    for line in reversed(_read_record(record)):
-        undo = _undo_sidecar if "sidecar" in line else _undo_photograph
+    lines = _read_record(record)
+    states: dict[str, list[str]] = {}  # Digests of each JPEG file before its lines.
+    for line in lines:
+        states.setdefault(line.get("photo", ""), []).append(line.get("before", ""))
+    for line in reversed(lines):
+        undone = states[line.get("photo", "")]
         try:
-            message = undo(**line, dry_run=dry_run)
+            if "sidecar" in line:
+                message = _undo_sidecar(line, dry_run=dry_run)
+            else:
+                message = _undo_photograph(line, undone, dry_run=dry_run)
         except StorageError as error:
             yield error
         else:
             if message:
                 yield message
+        del undone[-1:]
 
 
-def _undo_sidecar(sidecar: str, created: bool, keywords: list[str], *, dry_run: bool) -> str:
+def _undo_sidecar(line: Line, *, dry_run: bool) -> str:
     """Undo a line of a record; return a message, "" if the sidecar has none of the keywords."""
-    path = Path(sidecar)
+    path, keywords = Path(line["sidecar"]), line["keywords"]
     with _xmp_errors(path):
         if not path.exists():
             return ""
         before = read_file(path)
-        if created and before == new_packet(keywords):
+        if line["created"] and before == new_packet(keywords):
             if not dry_run:
                 path.unlink()
             return f"{'would delete' if dry_run else 'deleted'} {path}"
@@ -329,35 +335,28 @@ def _undo_sidecar(sidecar: str, created: bool, keywords: list[str], *, dry_run: 
     return f"{'would remove' if dry_run else 'removed'} {', '.join(keywords)} from {path}"
 
 
-def _undo_photograph(
-    photo: str,
-    keywords: list[str],
-    segment: str,
-    modified: int,
-    before: str,
-    after: str,
-    *,
-    dry_run: bool,
-) -> str:
-    """Undo a line of a record; return a message, "" if the file is as it was before."""
-    path = Path(photo)
+def _undo_photograph(line: Line, undone: list[str], *, dry_run: bool) -> str:
+    """Undo a line of a record; return a message, "" if the file has a digest of one without it."""
+    path = Path(line["photo"])
     with _xmp_errors(path):
-        if not path.exists():
+        if not path.exists() or not undone:
             return ""
         content = read_file(path)
-        if _digest(content) == before:
+        if _digest(content) in undone:
             return ""
         start, end = find_segment(content)
-        restored = content[:start] + base64.b64decode(segment) + content[end:]
-        if (_digest(content), _digest(restored)) != (after, before):
+        restored = content[:start] + base64.b64decode(line["segment"]) + content[end:]
+        if (_digest(content), _digest(restored)) != (line["after"], line["before"]):
             raise UnusableXMP("it has changed since it was written")
     _check_not_read_only(path)
-    if not dry_run:
+    if dry_run:
+        undone.clear()  # Earlier lines depend on what this one would leave.
+    else:
         write_atomically(path, restored)
         with suppress(OSError, OverflowError):
-            os.utime(path, ns=(modified, modified))
+            os.utime(path, ns=(line["modified"], line["modified"]))
     verb = "would restore" if dry_run else "restored"
-    return f"{verb} {path}, without {', '.join(keywords)}"
+    return f"{verb} {path}, without {', '.join(line['keywords'])}"
 
 
 _LINES: tuple[dict[str, type], ...] = (

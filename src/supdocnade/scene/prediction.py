@@ -293,8 +293,7 @@ class FittedScene:
 
     def add_levels(self, levels: Mapping[str, str]) -> "FittedScene":
         """Return the model with the levels of more of its tags, given by tags in any spelling."""
-        given = {**self.tag_levels, **levels}
-        paths = {normalize_tag(tag): path for tag, path in given.items()}
+        paths = {normalize_tag(tag): path for tag, path in {**self.tag_levels, **levels}.items()}
         tags = [tag for tag in self.tag_names if normalize_tag(tag) in paths]
         known = {tag: paths[normalize_tag(tag)] for tag in tags}
         return replace(self, data={**self.data, "tag_levels": known}) if known else self

@@ -182,6 +182,7 @@ def test_embedded_keywords_are_undone_byte_for_byte(tmp_path, jpegs):
     assert {*snapshot(tmp_path)} == {*before, tmp_path / "d.png.xmp"}
     assert all(path.stat().st_mode & 0o777 == 0o640 for path in jpegs)
     assert embed(jpegs).n_embedded == 0  # They are there.
+    KeywordWriter(Tag(embed=True, record=record)).write(prediction(jpegs[0], tags=["ship"]))
     assert not KeywordWriter(Tag()).write(prediction(tmp_path / "a.jpg", tags=()))
     assert len(list(undo_record(record, dry_run=True))) == 5
     assert f"restored {tmp_path}/c.jpg, without Nature|Sea, sky" in list(undo_record(record))
