@@ -23,7 +23,7 @@ from supdocnade import SceneModel
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import top_ranked
 from supdocnade.model.topic_rotation import find_rotation
-from supdocnade.report.class_words import N_TAGS, Frequencies, most_active
+from supdocnade.report.frequencies import N_TAGS, Frequencies, most_active
 from supdocnade.scene.thumbnails import TOPIC_SHARE
 
 SHARES = (0.8, TOPIC_SHARE, 0.95, 1.0)

@@ -7,7 +7,7 @@ of visual words are made of the photographs and stay in the folder of the study.
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from experiments.paper.baselines import baseline_key
 from experiments.paper.data_sets import data_set
+from experiments.paper.patches import draw_words, load_patches
 from experiments.paper.plans import ACCURACY, F_MEASURE, SUP, Variant, baseline_grid
 from experiments.paper.study import MissingPrediction, Study
 from experiments.paper.topic_models import final_evaluations
 from supdocnade.errors import StorageError
-from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
-from supdocnade.images.decode import write_image
 from supdocnade.metrics import set_f_measure
 from supdocnade.schema import load_arrays, save_arrays
 from supdocnade.storage import write_atomically
@@ -37,12 +36,10 @@ OWN_SOFTMAX = ", its own softmax"
 """Suffix of a method whose class is that of its softmax, not of an SVM."""
 
 PATCHES = "patches.safetensors"
-"""Visual words of the first split with example patches."""
+"""Patches of the visual words of the first split."""
 
 N_EXAMPLES = 4
 """Correctly classified photographs among the examples, and as many others."""
-
-_GAP = 2
 
 Floats = NDArray[np.float64]
 
@@ -332,9 +329,9 @@ def _write_qualitative(study: Study) -> None:
     content = {"tags": tags, "classes": classes, "examples": examples}
     _write_json(study.folder / QUALITATIVE, content)
     if (study.folder / PATCHES).is_file():
-        bag = BagOfVisualWords.load(study.folder / PATCHES)
+        pixels = load_patches(study.folder / PATCHES)
         for label, found in classes.items():
-            _draw_words(study.folder / "pictures" / f"{label}.png", bag, found["words"])
+            draw_words(study.folder / "pictures" / f"{label}.png", pixels, found["words"])
 
 
 def _choose_examples(
@@ -360,15 +357,3 @@ def _choose_examples(
         }
         for index in chosen
     ]
-
-
-def _draw_words(path: Path, bag: BagOfVisualWords, words: Sequence[int]) -> None:
-    """Draw one row of example patches per visual word."""
-    rows = [bag.example_patches(word) for word in words]
-    widest, side = max(map(len, rows)), rows[0].shape[1] + _GAP
-    sheet = np.full((len(rows) * side, widest * side, 3), 255, np.uint8)
-    for row, patches in enumerate(rows):
-        for column, patch in enumerate(patches):
-            top, left = row * side, column * side
-            sheet[top : top + side - _GAP, left : left + side - _GAP] = patch
-    write_image(path, sheet)

@@ -21,6 +21,7 @@ from benchmarks.common import cpu_name
 from experiments.paper.baselines import run_baselines
 from experiments.paper.data_sets import PhotoSet, data_set, read_photo_set
 from experiments.paper.other_models import run_other_models
+from experiments.paper.patches import save_patches
 from experiments.paper.plans import full_plan, quick_plan, with_splits
 from experiments.paper.protocol import N_SPLITS, make_protocols, protocol_for
 from experiments.paper.results import PATCHES, PROVENANCE, write_results
@@ -138,7 +139,7 @@ def _make_words(study: Study, options: RunOptions) -> None:
                 stage=f"words of {recipe}, split {split}",
             )
             if with_patches:
-                bag.save(study.folder / PATCHES)
+                save_patches(study.folder / PATCHES, bag.encoder_, study.photos.paths)
             save_words(path, words, study.words_description(recipe, split))
 
 

@@ -31,9 +31,11 @@ from experiments.paper.study import MissingPrediction, Study
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_model import DocNADE
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
-from supdocnade.report.class_words import N_TOPICS, mean_words
 from supdocnade.runs import RunOptions
 from supdocnade.schema import load_arrays, save_arrays
+
+N_TOPICS, N_WORDS = 3, 4
+"""Topics and visual words of a class in the paper's figure."""
 
 FIT, TRAIN = "fit", "train"
 """Parts that a model learns from: without the held-out photographs, or the whole training part."""
@@ -253,6 +255,25 @@ def _class_words(study: Study, setting: Setting, model: SupDocNADE) -> dict[str,
             "tags": [names[tag] for tag in top_ranked(weight_A[None], N_TAGS)[0].tolist()],
         }
     return found
+
+
+def mean_words(
+    weight_HK: NDArray[np.floating], topics: Sequence[int], n_visual_words: int
+) -> list[int]:
+    """Return the visual words with the largest mean weight over some topics, strongest first.
+
+    A word has a weight in every region; the largest counts.
+
+    Parameters
+    ----------
+    weight_HK : weights, topics × (regions · visual words).
+    topics : topics whose weights are averaged.
+    n_visual_words : number of visual words per region.
+    """
+    mean_K = weight_HK[list(topics)].astype(np.float64).mean(axis=0)
+    best_W = mean_K.reshape(-1, n_visual_words).max(axis=0)
+    words: list[int] = top_ranked(best_W[None], N_WORDS)[0].tolist()
+    return words
 
 
 def load_outputs(study: Study, evaluation: Evaluation) -> list[ModelOutput]:

@@ -348,26 +348,17 @@ def presence_correlation(
     >>> presence_correlation(np.array([[3.0], [1.0], [3.0], [1.0]]), [words]).tolist()
     [[1.0, -1.0, 0.0]]
     """
-    return count_correlation(values_BH, (sparse.csr_array(block) > 0 for block in counts))
-
-
-def count_correlation(values_BH: NDArray[np.floating], counts: Iterable[sparse.sparray]) -> Floats:
-    """Return the correlation of values of documents with the counts of words, (H, words).
-
-    The arguments are those of `presence_correlation`.
-    """
     centred_BH = values_BH - values_BH.mean(axis=0, dtype=np.float64)
     spread_H1 = np.sqrt((centred_BH**2).mean(axis=0))[:, None]
-    first, products_HK, sum_K, squares_K = 0, np.zeros(()), np.zeros(()), np.zeros(())
+    first, products_HK, sum_K = 0, np.zeros(()), np.zeros(())
     for block in counts:
-        count_BK = sparse.csr_array(block).astype(np.float64)
+        present_BK = (sparse.csr_array(block) > 0).astype(np.float64)
         rows_BH = centred_BH[first : first + block.shape[0]]
-        products_HK = products_HK + (count_BK.T @ rows_BH).T
-        sum_K = sum_K + np.asarray(count_BK.sum(axis=0))
-        squares_K = squares_K + np.asarray(count_BK.power(2).sum(axis=0))
+        products_HK = products_HK + (present_BK.T @ rows_BH).T
+        sum_K = sum_K + np.asarray(present_BK.sum(axis=0))
         first += block.shape[0]
-    n = max(len(values_BH), 1)
-    variance_K = np.maximum(squares_K / n - np.square(sum_K / n), 0.0)
+    share_K = sum_K / max(len(values_BH), 1)
+    variance_K = np.maximum(share_K - np.square(share_K), 0.0)
     scale_HK = len(values_BH) * spread_H1 * np.sqrt(variance_K)
     correlation: Floats = np.zeros_like(products_HK)
     np.divide(products_HK, scale_HK, out=correlation, where=scale_HK > 0)

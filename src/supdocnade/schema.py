@@ -55,7 +55,7 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import write_atomically
 from supdocnade.text import read_file
 
-FORMAT = 6
+FORMAT = 7
 """Of all files that `save` writes."""
 
 MAX_INT = 2**63

@@ -118,14 +118,8 @@ def network_words():
     encoder = replace(
         words.encoder, describer=describer, codebook=Codebook(rng.random((5, 3), np.float32))
     )
-    examples = replace(
-        words.examples,
-        pictures=(b"",) * 5,
-        n_examples_K=np.zeros(5, np.int32),
-        side=describer.example_side,
-    )
     settings = copy_settings(VisualWordSettings, words.settings, features="tiny", n_words=5)
-    return replace(words, settings=settings, encoder=encoder, examples=examples)
+    return replace(words, settings=settings, encoder=encoder)
 
 
 def record(kind, record_type, make):

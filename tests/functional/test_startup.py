@@ -54,12 +54,12 @@ def test_neither_torch_nor_scikit_learn_is_imported(tmp_path, command):
     # As large as the photographs that the model learned from: others are noted on stderr.
     Image.fromarray(pixels).resize((512, 384)).save(photograph)
     options = ["-o", str(tmp_path / "explained.png")] if command == "explain" else []
-    model = str(GOLDEN / "scene_model_format_6")
+    model = str(GOLDEN / "scene_model_format_7")
     assert not imported_by(command, model, str(photograph), *options) & set(HEAVY)
 
 
 def test_a_report_needs_neither_torch_nor_scikit_learn(tmp_path):
-    model, page = str(GOLDEN / "scene_model_format_6"), str(tmp_path / "report.html")
+    model, page = str(GOLDEN / "scene_model_format_7"), str(tmp_path / "report.html")
     assert not imported_by("report", model, "-o", page) & set(HEAVY)
 
 

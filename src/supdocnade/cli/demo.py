@@ -161,7 +161,7 @@ def print_summary(
         "",
         f"The report: {folder / REPORT}",
         "  Open it in a browser: it shows the accuracy on scenes that the model had not seen,",
-        "  typical patches of each class and topic, and scenes that it got right and wrong.",
+        "  each class and topic, and scenes that the model got right and wrong.",
         "Next, type:",
         f"  {shlex.join(explain)}",
         f"  {shlex.join(predict)}",

@@ -221,7 +221,7 @@ class Report(Printing):
     """Write a report of a model as one HTML file.
 
     The report opens without a network. It shows how the model performed on held-out photographs,
-    typical patches of each class and topic, and photographs that it got right and wrong.
+    each class and topic, and photographs that the model got right and wrong.
 
     \b
     Examples:
@@ -335,9 +335,7 @@ class Card(Quiet):
         *("--output", "-o"),
         metavar="FOLDER",
     )
-    strip: bool = option(
-        False, "Leave thumbnails, patches and names of the training photographs out of it."
-    )
+    strip: bool = option(False, "Leave thumbnails and names of the training photographs out of it.")
     force: bool = option(False, FORCE)
     name: str | None = option(
         None, "Name of the model in the card; default: the name of its folder."

@@ -64,7 +64,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         images = check_images(X)
         self.check()  # Before a seed is drawn: invalid settings do not consume random numbers.
         seed, options = read_seed(self.random_state), self._options(progress)
-        self.encoder_, self.examples_, skipped = learn_words(images, self, seed, options)
+        self.encoder_, skipped = learn_words(images, self, seed, options)
         _warn_about(skipped)
         self.n_features_out_ = self.encoder_.n_features
         return self
@@ -123,22 +123,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             stored_words=None if callable(self.features) else words_of(self),
         )
 
-    def example_patches(self, word: int) -> NDArray[np.uint8]:
-        """Return example patches of a visual word in colour, the most typical first.
-
-        Parameters
-        ----------
-        word : number of a visual word, regardless of the region.
-
-        Returns
-        -------
-        (examples, side, side, 3), as they are after lossy compression; at most 16, fewer for a
-        word that is rare in the sample.
-        """
-        check_is_fitted(self, "encoder_")
-        patches: NDArray[np.uint8] = self.examples_.patches(word)
-        return patches
-
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns, made of visual word and region.
 
@@ -157,7 +141,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the words and their examples to one file, atomically.
+        """Write the words to one file, atomically.
 
         Parameters
         ----------
@@ -176,7 +160,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         """
         words = load(Path(path), WORDS, VisualWords)
         bag = cls(**{**vars(words.settings), "random_state": words.random_state})
-        bag.encoder_, bag.examples_ = words.encoder, words.examples
+        bag.encoder_ = words.encoder
         bag.n_features_out_ = words.encoder.n_features
         return bag
 
@@ -203,7 +187,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 
 def words_of(bag: BagOfVisualWords) -> VisualWords:
     """Return the visual words of a fitted transformer."""
-    return VisualWords.of(bag, bag.encoder_, bag.examples_)
+    return VisualWords.of(bag, bag.encoder_)
 
 
 def _warn_about(skipped: Sequence[SkippedImage]) -> None:

@@ -1,8 +1,8 @@
 """Estimators on disk: one safetensors file with a JSON description.
 
-A topic model has its network and history, visual words have their encoder and examples. Nothing
-that is read is ever executed, and everything is checked before an estimator is built. Reading needs
-neither torch nor scikit-learn.
+A topic model has its network and history, visual words have their encoder. Nothing that is read is
+ever executed, and everything is checked before an estimator is built. Reading needs neither torch
+nor scikit-learn.
 """
 
 import platform
@@ -25,7 +25,6 @@ from supdocnade.schema import save, save_errors, stored
 from supdocnade.training.config import History
 from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.learn import PatchExamples
 from supdocnade.visual_words.settings import VisualWordSettings
 
 WORDS = "BagOfVisualWords"
@@ -135,19 +134,12 @@ class VisualWords:
     """Settings that they were learned with. There may be fewer words."""
     random_state: int | None = stored(least=0)
     encoder: ImageEncoder
-    examples: PatchExamples
 
     def __post_init__(self) -> None:
         _check_encoder(self.settings, self.encoder)
-        examples = self.examples
-        check_shape("examples", (len(examples.pictures),), (self.encoder.n_words,))
-        if examples.side != self.encoder.describer.example_side:
-            raise InvalidArgument("examples must be patches of its encoder")
 
     @classmethod
-    def of(
-        cls, settings: VisualWordSettings, encoder: ImageEncoder, examples: PatchExamples
-    ) -> "VisualWords":
+    def of(cls, settings: VisualWordSettings, encoder: ImageEncoder) -> "VisualWords":
         """Return the words that were learned with these settings, or by this transformer."""
         if callable(settings.features):
             raise InvalidArgument(
@@ -160,7 +152,6 @@ class VisualWords:
                 settings=kept,
                 random_state=plain_seed(settings.random_state),
                 encoder=encoder,
-                examples=examples,
             )
 
     def save(self, path: Path) -> None:

@@ -458,16 +458,14 @@ def encode(image: NDArray[np.uint8], kind: str = "PNG", *, quality: int = 92) ->
     Parameters
     ----------
     image : (height, width) grey levels or (height, width, 3) colours.
-    kind : "PNG", which is lossless, "JPEG", or "WEBP", which is lossy here.
-    quality : of JPEG and WebP, 1 to 100.
+    kind : "PNG", which is lossless, or "JPEG".
+    quality : of JPEG, 1 to 100.
     """
     buffer = io.BytesIO()
     picture = Image.fromarray(np.ascontiguousarray(image))
     if kind == "JPEG":
         # Without chroma subsampling: drawings have thin lines that differ only in colour.
         picture.save(buffer, "JPEG", quality=quality, subsampling=0)
-    elif kind == "WEBP":
-        picture.save(buffer, "WEBP", quality=quality, method=2)
     else:
         picture.save(buffer, "PNG", compress_level=6)
     return buffer.getvalue()

@@ -17,22 +17,19 @@ from numpy.typing import NDArray
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.metrics import share_interval, top_ranked
-from supdocnade.report.class_words import (
-    N_CLASSES,
-    class_words,
-    describe_classes,
-    describe_topics,
-    jpeg_uri,
-    mosaic_uri,
-    topic_frequencies,
-    topic_words,
-)
 from supdocnade.report.evaluation import (
     class_results,
     frequent_confusions,
     held_out_confusion,
     share,
     tag_results,
+)
+from supdocnade.report.frequencies import (
+    N_CLASSES,
+    describe_classes,
+    describe_topics,
+    jpeg_uri,
+    topic_frequencies,
 )
 from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.novelty import MARKED_UNKNOWN
@@ -98,14 +95,10 @@ def render_report(fitted: FittedScene, *, title: str = TITLE) -> str:
     The arguments are those of `write_report`.
     """
     classes = [
-        {
-            **each,
-            "words": _words(fitted, words),
-            "photographs": _right(fitted, each["label"])[:IN_CARD],
-        }
-        for each, words in zip(describe_classes(fitted), class_words(fitted), strict=True)
+        {**each, "photographs": _right(fitted, each["label"])[:IN_CARD]}
+        for each in describe_classes(fitted)
     ]
-    has_cards = any(each["words"] or each["photographs"] or each["tags"] for each in classes)
+    has_cards = any(each["photographs"] or each["tags"] for each in classes)
     return (
         create_environment()
         .get_template("report.html")
@@ -223,12 +216,10 @@ def _right(fitted: FittedScene, label: str) -> list[str]:
 
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     """Return the topics that have example photographs, with these."""
-    topics, words = describe_topics(fitted, *topic_frequencies(fitted)), topic_words(fitted)
-    examples = fitted.thumbnails
+    topics, examples = describe_topics(fitted, *topic_frequencies(fitted)), fitted.thumbnails
     return [
         {
             **topics[number],
-            "words": _words(fitted, words[number]),
             "photographs": [
                 (PurePath(name).name, jpeg_uri(picture))
                 for name in names
@@ -237,13 +228,6 @@ def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
         }
         for number, names in examples.topics.items()
     ]
-
-
-def _words(fitted: FittedScene, words: Sequence[int]) -> list[tuple[int, str]]:
-    """Return visual words with their pictures; none of a model without patches."""
-    if not fitted.words.examples.n_examples_K.any():
-        return []
-    return [(word, mosaic_uri(fitted.example_patches(word))) for word in words]
 
 
 def _settings(fitted: FittedScene) -> list[tuple[str, str]]:

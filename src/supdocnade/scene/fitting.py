@@ -68,10 +68,10 @@ def fit_scene(
     picture_B = _inspect(word_settings, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B)
     learned = photographs.take(np.flatnonzero(~held_B))
-    encoder, examples, _ = learn_words(
+    encoder, _ = learn_words(
         learned.sources, word_settings, seed, options, min_words=word_settings.n_nearest
     )
-    words = VisualWords.of(word_settings, encoder, examples)
+    words = VisualWords.of(word_settings, encoder)
     training_set, skipped = _encode(words, photographs, ~held_B, options)
     fitted = _fit(words, training_set, ~training_set.in_words_B, settings, seed, options)
     return _add_thumbnails(fitted, training_set, options), skipped

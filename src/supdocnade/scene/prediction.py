@@ -298,10 +298,6 @@ class FittedScene:
         known = {tag: paths[normalize_tag(tag)] for tag in tags}
         return replace(self, data={**self.data, "tag_levels": known}) if known else self
 
-    def example_patches(self, word: int) -> NDArray[np.uint8]:
-        """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""
-        return self.words.examples.patches(word)
-
 
 def iter_predictions(
     fitted: FittedScene, sources: Sequence[Any], options: RunOptions = RunOptions()

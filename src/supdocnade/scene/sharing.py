@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from supdocnade.errors import BackendUnavailable, StorageError, install_command
 from supdocnade.metrics import share_interval
 from supdocnade.scene.persistence import DESCRIPTION, SCENE, save_scene
@@ -17,7 +15,6 @@ from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.text import clean_name
 from supdocnade.visual_words.describer import NetworkDescriber
-from supdocnade.visual_words.learn import PatchExamples
 
 
 def is_stripped(fitted: FittedScene) -> bool:
@@ -38,11 +35,8 @@ def strip_scene(fitted: FittedScene) -> FittedScene:
         replace(image, name=f"held-out photograph {number}", tags=None)
         for number, image in enumerate(fitted.held_out.images, start=1)
     )
-    no_patches = [np.empty(0, np.uint8)] * fitted.encoder.n_words
-    examples = PatchExamples.of(no_patches, fitted.words.examples.side)
     return replace(
         fitted,
-        words=replace(fitted.words, examples=examples),
         held_out=replace(fitted.held_out, images=images),
         training_set=replace(fitted.training_set, photographs=anonymous),
         thumbnails=Thumbnails(),
@@ -59,8 +53,7 @@ def describe_contents(fitted: FittedScene) -> list[str]:
         tags = "" if fitted.votes is None else f", and the tags of {len(fitted.votes.row_T):,}"
         return [f"The model carries {kept}{tags}, without pictures and names."]
     return [
-        f"The model carries thumbnails of {len(fitted.thumbnails.pictures):,} photographs and "
-        f"{int(fitted.words.examples.n_examples_K.sum()):,} patches cut out of photographs.",
+        f"The model carries thumbnails of {len(fitted.thumbnails.pictures):,} photographs.",
         f"It carries {kept}, their paths, such as {clean_name(photographs.names[0])}, digests of "
         f"their contents, and the tags of {len(photographs) - photographs.tags.count(None):,}.",
     ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
-from supdocnade.report.class_words import (
+from supdocnade.report.frequencies import (
     describe_classes,
     describe_topics,
     topic_frequencies,

@@ -32,9 +32,8 @@ N_COMPONENTS = 128
 MAX_PATCHES = 2**20
 """Largest number of patches of an image, whose descriptors take half a gigabyte."""
 
-MAX_NETWORK_SIDE, COLOR_EXAMPLE_SIDE = 512, 48
-"""Longest side of an image that is given to a network, which resizes it to its own input size, and
-side of the example patches of a network or function."""
+MAX_NETWORK_SIDE = 512
+"""Longest side of an image that is given to a network, which resizes it to its own input size."""
 
 PatchFunction = Callable[[NDArray[np.uint8]], tuple[ArrayLike, ArrayLike, ArrayLike]]
 """Function from the pixels of an image, (height, width, 3), to the descriptors of its patches,
@@ -49,11 +48,6 @@ class SIFTDescriber:
     decoding: DecodeConfig
     sift: DenseSIFTConfig
 
-    @property
-    def example_side(self) -> int:
-        """Side of example patches, in pixels."""
-        return max(self.sift.patch_sizes)
-
     def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
         """Return the pixels of an image; raise `UnreadableImage` if no patch fits into it."""
         pixels = decode(source, self.decoding, name=name)
@@ -64,13 +58,6 @@ class SIFTDescriber:
         if n_patches > MAX_PATCHES:
             raise UnreadableImage(f"{name} has {n_patches} patches; the limit is {MAX_PATCHES}.")
         return pixels
-
-    def read_with_color(
-        self, source: Any, name: str = ""
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return the pixels of an image, and the same image in colour, (height, width, 3)."""
-        in_color = replace(self.decoding, color=True)
-        return self.read(source, name), decode(source, in_color, name=name)
 
     def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
         """Return the descriptors of the patches of an image that `read` returned, on the CPU."""
@@ -138,21 +125,9 @@ class _ColorDescriber:
 
     decoding: DecodeConfig
 
-    @property
-    def example_side(self) -> int:
-        """Side of example patches, in pixels."""
-        return COLOR_EXAMPLE_SIDE
-
     def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
         """Return the pixels of an image in colour."""
         return decode(source, self.decoding, name=name)
-
-    def read_with_color(
-        self, source: Any, name: str = ""
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return the pixels of an image, twice."""
-        pixels = self.read(source, name)
-        return pixels, pixels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

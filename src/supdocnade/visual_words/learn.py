@@ -1,25 +1,21 @@
-"""Learning of visual words: a sample of patches, k-means, and example patches of each word.
+"""Learning of visual words: a sample of patches, and k-means.
 
 scikit-learn's mini-batch k-means finds the words on one thread, since its bits depend on their
 number.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from math import ceil, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.images.reading import SkippedImage, map_images
 from supdocnade.runs import RunOptions
-from supdocnade.schema import array, stored
 from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads
 from supdocnade.visual_words.describer import (
@@ -35,15 +31,9 @@ SAMPLE_SIZE, NETWORK_SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 40_000, 20
 """Default number of patches in the sample, for SIFT and for networks, which have ten times as many
 features per patch, and the minimum per word."""
 
-N_EXAMPLES = 16
-"""Maximum number of example patches per word."""
-
 MIN_PER_IMAGE = 64
 """Patches taken from an image. If there are more images than the sample needs at this rate, some
 images are not read: reading an image costs more than describing its patches."""
-
-MAX_PIXEL_BYTES = 2**27
-"""Memory for the pixels of sampled patches; if all do not fit, examples are chosen among fewer."""
 
 SAMPLING, LEARNING = "sampling patches", "learning words"
 """Stages reported to `RunOptions.progress`."""
@@ -59,59 +49,6 @@ BATCH_SIZE = 4096
 START_ROWS = 30
 """Rows per cluster among which k-means++ chooses the first centres."""
 
-QUALITY = 70
-"""WebP quality; a patch of 48 × 48 pixels has about 260 bytes, without it 6,912."""
-
-
-@dataclass(frozen=True, eq=False)
-class PatchExamples:
-    """Example patches of visual words, the most typical of each word first."""
-
-    pictures: tuple[bytes, ...] = array("K")
-    """A WebP file of each word, the patches in rows; no bytes for a word without examples."""
-    n_examples_K: NDArray[np.int32] = array("K", np.int32, least=0)
-    """(words,) number of examples of each word."""
-    side: int = stored(least=1)
-    """Pixels along a side of a patch."""
-
-    def __post_init__(self) -> None:
-        if [n > 0 for n in self.n_examples_K.tolist()] != [len(each) > 0 for each in self.pictures]:
-            raise InvalidArgument("examples must have a picture of each word with examples")
-
-    @classmethod
-    def of(cls, patches: Sequence[NDArray[np.uint8]], side: int) -> "PatchExamples":
-        """Return examples, given the patches of each word as (examples, side, side, 3) pixels."""
-        pictures = tuple(_draw(each) if len(each) else b"" for each in patches)
-        return cls(pictures, np.array([len(each) for each in patches], np.int32), side)
-
-    def patches(self, word: int) -> NDArray[np.uint8]:
-        """Return the examples of a word, (examples, side, side, 3), as they are after WebP."""
-        if check_count("word", word) >= len(self.pictures):
-            raise InvalidArgument(f"word must be below {len(self.pictures)}, got {word}.")
-        n_examples, side = int(self.n_examples_K[word]), self.side
-        if n_examples == 0:
-            return np.empty((0, side, side, 3), np.uint8)
-        n_rows, n_columns = _grid(n_examples)
-        in_color = DecodeConfig(color=True)
-        picture = decode(self.pictures[word], in_color, name=f"picture of word {word}")
-        check_shape("picture", picture.shape, (n_rows * side, n_columns * side, 3))
-        rows = picture.reshape(n_rows, side, n_columns, side, 3).swapaxes(1, 2)
-        return rows.reshape(-1, side, side, 3)[:n_examples]
-
-
-def _grid(n_examples: int) -> tuple[int, int]:
-    """Return the rows and columns of a picture."""
-    n_columns = ceil(sqrt(n_examples))
-    return ceil(n_examples / n_columns), n_columns
-
-
-def _draw(patches: NDArray[np.uint8]) -> bytes:
-    (n_rows, n_columns), side = _grid(len(patches)), patches.shape[1]
-    cells = np.zeros((n_rows * n_columns, side, side, 3), np.uint8)
-    cells[: len(patches)] = patches
-    rows = cells.reshape(n_rows, n_columns, side, side, 3).swapaxes(1, 2)
-    return encode(rows.reshape(n_rows * side, n_columns * side, 3), "WEBP", quality=QUALITY)
-
 
 class PatchSample(NamedTuple):
     """Patches of one or several images."""
@@ -119,14 +56,8 @@ class PatchSample(NamedTuple):
     values_ND: NDArray[np.float32]
     """(patches, descriptor size)."""
     contrast_N: NDArray[np.float32]
-    image_N: NDArray[np.int64]
-    """Number of the image of each patch."""
     features_BF: NDArray[np.float32]
     """(images, features) of the images; no columns unless a network describes them."""
-    candidate_M: NDArray[np.int64]
-    """Numbers of the patches whose pixels are stored."""
-    pixels_M: NDArray[np.uint8]
-    """(candidates, side, side, 3) pixels in colour."""
 
 
 def learn_words(
@@ -136,7 +67,7 @@ def learn_words(
     options: RunOptions = RunOptions(),
     *,
     min_words: int | None = None,
-) -> tuple[ImageEncoder, PatchExamples, tuple[SkippedImage, ...]]:
+) -> tuple[ImageEncoder, tuple[SkippedImage, ...]]:
     """Learn the visual words of images.
 
     Parameters
@@ -146,7 +77,7 @@ def learn_words(
 
     Returns
     -------
-    The encoder, examples of each word, and the images of the sample that could not be read.
+    The encoder, and the images of the sample that could not be read.
     """
     settings.check()
     describer: Describer
@@ -179,7 +110,7 @@ def learn_words(
         n_nearest=settings.n_nearest,
         mirror=settings.mirror,
     )
-    return encoder, choose_examples(codebook, sample), tuple(skipped)
+    return encoder, tuple(skipped)
 
 
 def sample_patches(
@@ -194,12 +125,10 @@ def sample_patches(
         raise InvalidArgument("X must have an image, got none.")
     per_image = max(sample_size // len(images), min(MIN_PER_IMAGE, sample_size))
     n_images = min(len(images), max(sample_size // per_image, 1))
-    side = describer.example_side
-    n_candidates = max(MAX_PIXEL_BYTES // (n_images * side * side * 3), 1)
     shuffled = named_generator(seed, "sample").permutation(len(images))
-    samples, skipped, n_before = [], [], 0
+    samples, skipped = [], []
     for sample in map_images(
-        partial(_sample_image, describer, per_image, n_candidates, seed, options.device),
+        partial(_sample_image, describer, per_image, seed, options.device),
         images,
         options,
         stage=SAMPLING,
@@ -208,8 +137,7 @@ def sample_patches(
         if isinstance(sample, SkippedImage):
             skipped.append(sample)
         else:
-            samples.append(sample._replace(candidate_M=n_before + sample.candidate_M))
-            n_before += len(sample.values_ND)
+            samples.append(sample)
     if not samples:
         raise InvalidArgument(
             f"X must have an image that can be read, got {len(skipped)} that cannot: "
@@ -221,29 +149,18 @@ def sample_patches(
 def _sample_image(
     describer: Describer,
     per_image: int,
-    n_candidates: int,
     seed: int,
     device: str,
     source: Any,
     name: str,
     number: int,
 ) -> PatchSample:
-    """Draw patches of one image, and cut out the pixels of the first `n_candidates` drawn."""
-    pixels, colors = describer.read_with_color(source, name)
-    found = describer.describe(pixels, device)
-    drawn = named_generator(seed, "patches", number).permutation(len(found.values_SD))[:per_image]
-    candidates = np.sort(drawn[:n_candidates])
-    drawn = np.sort(drawn)
-    centres_S2, patch_size_S = found.centres_S2[candidates], found.patch_size_S[candidates]
+    """Draw patches of one image."""
+    found = describer.describe(describer.read(source, name), device)
+    shuffled = named_generator(seed, "patches", number).permutation(len(found.values_SD))
+    drawn = np.sort(shuffled[:per_image])
     image_F = np.empty(0, np.float32) if found.image_F is None else found.image_F
-    return PatchSample(
-        found.values_SD[drawn],
-        found.contrast_S[drawn],
-        np.full(len(drawn), number),
-        image_F[None],
-        np.searchsorted(drawn, candidates),
-        cut_patches(colors, centres_S2, patch_size_S, describer.example_side),
-    )
+    return PatchSample(found.values_SD[drawn], found.contrast_S[drawn], image_F[None])
 
 
 def fit_codebook(
@@ -296,53 +213,3 @@ def find_centres(
     with threadpool_limits(1):  # The bits depend on the number of threads.
         means.fit(values_ND)
     return np.ascontiguousarray(means.cluster_centers_, np.float32)
-
-
-def choose_examples(codebook: Codebook, sample: PatchSample) -> PatchExamples:
-    """Return the most typical candidates of each word.
-
-    A candidate is the more typical the nearer it is to the word, but the best patch of each image
-    comes before the second best of any.
-    """
-    values_MD, image_M = sample.values_ND[sample.candidate_M], sample.image_N[sample.candidate_M]
-    word_M = codebook.assign(values_MD).astype(np.int64)
-    distance_M = np.square(values_MD - codebook.centres_KD[word_M]).sum(axis=1)
-    order = np.lexsort((distance_M, image_M, word_M))
-    rank_in_image_M = _count_repeats(word_M[order] * 2**32 + image_M[order], order)
-    order = np.lexsort((distance_M, rank_in_image_M, word_M))
-    rank_M = _count_repeats(word_M[order], order)
-    chosen = order[rank_M[order] < N_EXAMPLES]
-    ends = np.searchsorted(word_M[chosen], np.arange(1, codebook.n_words))
-    patches = np.split(sample.pixels_M[chosen], ends)
-    return PatchExamples.of(patches, sample.pixels_M.shape[1])
-
-
-def _count_repeats(keys: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each item how many items before it in the order have the same key.
-
-    Parameters
-    ----------
-    keys : keys of the items in the order, equal ones adjacent.
-    order : numbers of the items.
-    """
-    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))[: len(keys)]
-    lengths = np.diff(np.append(starts, len(keys)))
-    repeats = np.empty(len(keys), np.int64)
-    repeats[order] = np.arange(len(keys)) - np.repeat(starts, lengths)
-    return repeats
-
-
-def cut_patches(
-    image: NDArray[np.uint8],
-    centres_S2: NDArray[np.floating],
-    patch_size_S: NDArray[np.integer],
-    side: int,
-) -> NDArray[np.uint8]:
-    """Return patches of an image as side × side pixels each; its border is repeated."""
-    size_S1 = patch_size_S[:, None]
-    steps_SJ = (np.arange(side) + 0.5) * size_S1 / side - size_S1 / 2
-    rows, columns = (
-        np.clip(np.floor(centres_S2[:, axis, None] + steps_SJ), 0, image.shape[axis] - 1)
-        for axis in (0, 1)
-    )
-    return image[rows.astype(np.int64)[:, :, None], columns.astype(np.int64)[:, None, :]]

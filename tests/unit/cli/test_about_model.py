@@ -37,7 +37,6 @@ def test_settings_that_only_sift_uses_are_left_out_for_a_network():
     words = SimpleNamespace(
         settings=VisualWordSettings.for_photographs("resnet"),
         encoder=fitted.encoder,
-        examples=fitted.words.examples,
     )
     network = replace(fitted, words=words)
     assert {"step", "patch_size"} <= set(info_to_dict("m", fitted)["settings"])

@@ -238,9 +238,9 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 def test_a_corpus_of_an_earlier_version_is_read_and_appended_to(tmp_path):
     folder = tmp_path / "corpus"
-    shutil.copytree(GOLDEN / "corpus_format_6", folder)
+    shutil.copytree(GOLDEN / "corpus_format_7", folder)
     corpus = verified(folder)
-    assert corpus.fingerprint() == "3b31e5a12d1715b9775378d34c9ff725"
+    assert corpus.fingerprint() == "9b27a357d9a32b112cfbb3988718c925"
     counts = [[2, 0, 1, 0], [0, 0, 0, 0], [1, 2, 0, 3]]
     assert corpus.counts().toarray().tolist() == counts
     assert corpus.names == ["a", "Straße", None]

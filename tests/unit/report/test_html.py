@@ -9,7 +9,7 @@ import pytest
 from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
-from supdocnade.report.class_words import jpeg_uri
+from supdocnade.report.frequencies import jpeg_uri
 from supdocnade.report.html import (
     TITLE,
     create_environment,
@@ -109,12 +109,10 @@ def test_a_report_shows_everything():
     assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.thumbnails.topics)
 
 
-def test_a_model_without_patches_has_a_report_without_them():
+def test_a_model_without_pictures_and_tags_has_a_report_without_classes():
     fitted = small_model().fitted_
-    assert "Patches of visual word" in render_report(fitted)
-    stripped = render_report(strip_scene(fitted))
-    assert "Patches of visual word" not in stripped
-    assert 'id="classes"' not in stripped  # Its cards would be empty.
+    assert 'id="classes"' in render_report(fitted)
+    assert 'id="classes"' not in render_report(strip_scene(fitted))  # Its cards would be empty.
 
 
 def test_every_class_is_shown_by_right_answers():
@@ -185,7 +183,7 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
         ),
         (
             {"known": (True, False)},
-            ["Accuracy", "Typical details", "slightly optimistic"],
+            ["Accuracy", "slightly optimistic"],
             ["F-measure", "Tags", "class and tag"],
         ),
         ({"held_out": 0.0}, ["No photographs were held out"], ["Accuracy", "Predictions for"]),
@@ -195,7 +193,7 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
             ["Accuracy", "Confusions", "support vector machine"],
         ),
         ({"n_classes": 2}, ["Accuracy", "predicted by a support vector machine"], []),
-        ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["Typical details"], []),
+        ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["in 5 regions"], []),
     ],
 )
 def test_models_that_know_less_have_a_report(options, present, absent):
@@ -229,7 +227,6 @@ def test_the_network_is_named():
     words = SimpleNamespace(
         settings=VisualWordSettings.for_photographs("efficientnet-lite2"),
         encoder=fitted.encoder,
-        examples=fitted.words.examples,
     )
     named = replace(fitted, words=words)
     text = " ".join(check(render_report(named)).text)

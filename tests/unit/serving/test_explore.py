@@ -3,7 +3,7 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 from tests.serving import make_client, photograph, upload_form
 
 from supdocnade.gallery.build import build_gallery
-from supdocnade.report.class_words import topic_frequencies
+from supdocnade.report.frequencies import topic_frequencies
 from supdocnade.scene.model import scene_model
 
 

@@ -15,8 +15,6 @@ from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads
 from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.learn import (
-    PatchExamples,
-    cut_patches,
     find_centres,
     fit_codebook,
     learn_words,
@@ -42,7 +40,6 @@ def test_the_same_words_for_any_number_of_workers():
         for n_jobs in (1, 2)
     )
     assert one[0].fingerprint() == two[0].fingerprint()
-    assert one[1].pictures == two[1].pictures
 
 
 @pytest.mark.parametrize(("size", "n_images"), [(200, 3), (64, 1), (10_000, 12), (30, 1)])
@@ -50,61 +47,25 @@ def test_a_sample_is_bounded_and_of_real_patches(size, n_images):
     sample, skipped = sample_patches(IMAGES, PLAIN, size, seed=0)
     assert not skipped
     assert len(sample.values_ND) <= size
-    assert len(set(sample.image_N)) == n_images
-    for n in range(0, len(sample.values_ND), 17):
-        found = dense_sift(IMAGES[sample.image_N[n]])
-        assert (found.values_SD == sample.values_ND[n]).all(axis=1).any()
+    assert len(sample.features_BF) == n_images
+    patches = np.concatenate([dense_sift(image).values_SD for image in IMAGES])
+    for value_D in sample.values_ND[::17]:
+        assert (patches == value_D).all(axis=1).any()
 
 
 def test_the_floor_of_contrast_is_a_percentile():
-    encoder, _, _ = learn(IMAGES, 8, contrast_percentile=25)
+    encoder, _ = learn(IMAGES, 8, contrast_percentile=25)
     floor = encoder.describer.sift.contrast_floor
     contrast = np.concatenate([dense_sift(image).contrast_S for image in IMAGES])
     assert (contrast < floor).mean() == pytest.approx(0.25, abs=0.01)
-    plain, _, _ = learn(IMAGES, 8)
+    plain, _ = learn(IMAGES, 8)
     assert plain.describer.sift.contrast_floor == 0
-
-
-def test_examples_belong_to_their_words():
-    """Every example, looked for in its image, is a patch that the encoder gives that word."""
-    encoder, examples, _ = learn(IMAGES, 8)
-    found = []
-    for image in IMAGES:
-        encoded = encoder.encode(image)
-        color = np.stack([image] * 3, axis=-1)
-        patches = cut_patches(color, encoded.centres_S2, encoded.patch_size_S, 16)
-        for word, patch in zip(encoded.words_SM[:, 0], patches, strict=True):
-            found.append((patch, int(word)))
-    assert examples.n_examples_K.sum() > 8 * 8
-    for word in range(8):
-        candidates = np.stack([each for each, other in found if other == word])
-        for patch in examples.patches(word):
-            error = np.abs(candidates.astype(int) - patch).mean(axis=(1, 2, 3)).min()
-            assert error < 6  # The pictures are compressed.
-
-
-def test_examples_are_of_many_images_before_they_are_of_one():
-    same = [IMAGES[0]] * 6
-    _, examples, _ = learn(same, 2)
-    # Six equal images: the best patch of each is the same one, six times.
-    patches = examples.patches(0)[:6].astype(int)
-    assert np.abs(patches - patches[:1]).mean() < 4  # The pictures are compressed.
-
-
-def test_a_patch_is_cut_around_its_centre():
-    image = np.arange(40 * 40 * 3, dtype=np.uint32).reshape(40, 40, 3).astype(np.uint8)
-    # Four bins of four pixels, with centres at 8, 12, 16 and 20.
-    centres = np.array([[14.0, 14.0], [6.0, 6.0]])
-    inner, corner = cut_patches(image, centres, np.array([16, 16]), 16)
-    np.testing.assert_array_equal(inner, image[6:22, 6:22])
-    np.testing.assert_array_equal(corner[2:, 2:], image[:14, :14])
-    np.testing.assert_array_equal(corner[0], corner[2])
 
 
 def test_images_that_cannot_be_read():
     with pytest.raises(UnreadableImage, match="image 1 is empty"):
         learn([IMAGES[0], b""], 4)
-    _, _, skipped = learn([IMAGES[0], b""], 4, SKIP)
+    _, skipped = learn([IMAGES[0], b""], 4, SKIP)
     assert [each.number for each in skipped] == [1]
     with pytest.raises(InvalidArgument, match="X must have an image that can be read, got 2"):
         learn([b"", b""], 4, SKIP)
@@ -206,38 +167,3 @@ sys.stdout.buffer.write(fit_codebook(values, 300, seed=3).centres_KD.tobytes())
     assert run.returncode == 0, run.stderr
     with limit_threads(1):
         assert fit_codebook(VALUES, 300, seed=3).centres_KD.tobytes() == run.stdout
-
-
-def smooth_patches(n_examples, side=48):
-    """Patches whose colours change slowly."""
-    rng = np.random.default_rng(n_examples)
-    corners = rng.integers(0, 256, (n_examples, 2, 1, 3))
-    part = np.linspace(0, 1, side)[:, None, None, None]
-    rows = corners[:, 0] * (1 - part) + corners[:, 1] * part
-    return np.repeat(rows.transpose(1, 0, 2, 3), side, axis=2).round().astype(np.uint8)
-
-
-GIVEN = [smooth_patches(n) for n in (16, 0, 1, 5)]
-EXAMPLES = PatchExamples.of(GIVEN, 48)
-
-
-def test_patches_are_nearly_those_that_were_given():
-    for word, given in enumerate(GIVEN):
-        found = EXAMPLES.patches(word)
-        assert found.shape == given.shape
-        assert len(given) == 0 or np.abs(found.astype(int) - given).mean() < 4
-
-
-def test_pictures_are_far_smaller_than_their_pixels():
-    assert sum(map(len, EXAMPLES.pictures)) * 10 < sum(each.nbytes for each in GIVEN)
-
-
-def test_a_word_with_examples_must_have_a_picture():
-    with pytest.raises(InvalidArgument, match="a picture of each word with examples"):
-        PatchExamples(EXAMPLES.pictures, np.array([16, 1, 1, 5], np.int32), 48)
-
-
-def test_a_picture_of_another_size_is_refused():
-    swapped = PatchExamples(EXAMPLES.pictures, EXAMPLES.n_examples_K[[3, 1, 2, 0]], 48)
-    with pytest.raises(InvalidArgument, match="picture must have shape"):
-        swapped.patches(0)

@@ -1,14 +1,9 @@
-"""Visual words and tags of classes and topics.
+"""Tags and topics of classes, and tags and classes of topics.
 
-The visual words of a class are those whose counts correlate most with it: its photographs have them
-more often than others. A visual word is ranked by its best region. Topics are those of the model's
-rotation of the topic features, and their visual words are found in the same way. The paper averages
-W over the three hidden units with the largest weights of the class in U; the patches of such words
-are often on no photograph of the class.
-
-Tags are counted: a tag is shown with its share of the photographs of a class, beside its share of
-the others, since tags with large averages in W may be on no photograph of the class. The tags and
-classes of a topic are counted in the tenth of the training photographs that have most of it.
+Topics are those of the model's rotation of the topic features. A tag is shown with its share of the
+photographs of a class, beside its share of the others: tags with large averages in W may be on no
+photograph of the class. The tags and classes of a topic are counted in the tenth of the training
+photographs that have most of it.
 """
 
 from base64 import b64encode
@@ -22,44 +17,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.folders.tags import AnnotationVocabulary
-from supdocnade.images.decode import encode
-from supdocnade.metrics import count_correlation, top_ranked
+from supdocnade.metrics import top_ranked
 
 if TYPE_CHECKING:
     from supdocnade.scene.prediction import FittedScene
 
 Floats = NDArray[np.floating]
 
-N_TOPICS, N_WORDS, N_TAGS, N_CLASSES = 3, 4, 5, 3
-"""Numbers shown in the paper's figure, and of the classes of a topic."""
+N_TOPICS, N_TAGS, N_CLASSES = 3, 5, 3
+"""Topics of a class, tags of a class or topic, and classes of a topic."""
 
 ACTIVE_SHARE = 0.1
 """Share of the photographs that count as photographs of a topic."""
-
-
-def mean_words(weight_HK: Floats, topics: Sequence[int], n_visual_words: int) -> list[int]:
-    """Return the visual words with the largest mean weight over some topics, strongest first.
-
-    A word has a weight in every region; the largest counts.
-
-    Parameters
-    ----------
-    weight_HK : weights or correlations, topics × (regions · visual words).
-    topics : topics whose weights are averaged.
-    n_visual_words : number of visual words per region.
-    """
-    mean_K = weight_HK[list(topics)].astype(np.float64).mean(axis=0)
-    best_W = mean_K.reshape(-1, n_visual_words).max(axis=0)
-    words: list[int] = top_ranked(best_W[None], N_WORDS)[0].tolist()
-    return words
-
-
-def topic_words(fitted: "FittedScene") -> list[list[int]]:
-    """Return the visual words of every topic of a model, as `mean_words` does."""
-    counts = fitted.damp(fitted.training_set.counts)
-    scores_RK = count_correlation(_topics(fitted), [counts])
-    n_words = fitted.encoder.n_words
-    return [mean_words(scores_RK, [topic], n_words) for topic in range(len(scores_RK))]
 
 
 def _topics(fitted: "FittedScene") -> Floats:
@@ -74,17 +43,6 @@ def class_topics(fitted: "FittedScene") -> list[list[int]]:
     weight_CR = fitted.rotation.rotate_weights(fitted.network["label_weight"])
     topics: list[list[int]] = top_ranked(weight_CR, N_TOPICS).tolist()
     return topics
-
-
-def class_words(fitted: "FittedScene") -> list[list[int]]:
-    """Return the visual words that set every class apart; none if there is only one class."""
-    training_set, n_classes = fitted.training_set, len(fitted.classes)
-    if n_classes < 2:
-        return [[]] * n_classes
-    label_N1 = training_set.photographs.label_numbers(fitted.classes)[:, None]
-    members_NC = (label_N1 == np.arange(n_classes)).astype(np.float64)
-    scores_CK = count_correlation(members_NC, [fitted.damp(training_set.counts)])
-    return [mean_words(scores_CK, [each], fitted.encoder.n_words) for each in range(n_classes)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,28 +172,6 @@ def describe_topics(
     ]
 
 
-COLUMNS = 4
-EMPTY = 128
-"""Grey level of a cell without a patch."""
-
-
 def jpeg_uri(content: bytes) -> str:
     """Return a JPEG file as a data URI."""
     return f"data:image/jpeg;base64,{b64encode(content).decode('ascii')}"
-
-
-def mosaic(patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return patches side by side, four in a row and as many rows, (4 · side, 4 · side, 3).
-
-    The patches are (up to 16, side, side, 3).
-    """
-    side = patches.shape[1]
-    full = np.full((COLUMNS * COLUMNS, side, side, 3), EMPTY, np.uint8)
-    full[: len(patches)] = patches[: len(full)]
-    grid = full.reshape(COLUMNS, COLUMNS, side, side, 3)
-    return grid.transpose(0, 2, 1, 3, 4).reshape(COLUMNS * side, COLUMNS * side, 3)
-
-
-def mosaic_uri(patches: NDArray[np.uint8]) -> str:
-    """Return the mosaic of some patches as a data URI."""
-    return jpeg_uri(encode(mosaic(patches), "JPEG", quality=85))
