@@ -176,35 +176,6 @@ def accuracy(
     )
 
 
-def mean_average_precision(
-    score_BC: NDArray[np.floating], true_BC: Mask, known_BC: Mask | None = None
-) -> float:
-    """Return the mean over classes of the average precision of the documents ranked by a score.
-
-    Classes that no document has are left out; NaN if these are all.
-
-    Parameters
-    ----------
-    score_BC : (documents, classes) scores, higher for labels that are more probable.
-    true_BC : (documents, classes) which labels are present.
-    known_BC : (documents, classes) which labels are known, by default all; others are left out.
-
-    >>> scores = np.array([[0.9, 0.5], [0.8, 0.4], [0.1, 0.3]])
-    >>> round(mean_average_precision(scores, np.array([[1, 0], [0, 0], [1, 0]], bool)), 4)
-    0.8333
-    """
-    from sklearn.metrics import average_precision_score
-
-    check_shape("true", true_BC.shape, score_BC.shape)
-    known_BC = np.ones(true_BC.shape, np.bool_) if known_BC is None else known_BC
-    found = [
-        average_precision_score(true_N[known_N], score_N[known_N])
-        for score_N, true_N, known_N in zip(score_BC.T, true_BC.T, known_BC.T, strict=True)
-        if true_N[known_N].any()
-    ]
-    return float(np.mean(found)) if found else float("nan")
-
-
 def tag_sums(
     top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
 ) -> Sums:

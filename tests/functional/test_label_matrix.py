@@ -107,12 +107,11 @@ def test_log_probabilities(model):
 
 
 def test_early_stopping_and_resuming(tmp_path):
-    metric = "mean_average_precision"
+    metric = "accuracy"
     options = {**FAST, "early_stopping": True, "metric": metric, "n_epochs_no_change": 3}
     fitted = SupDocNADE(**options).fit(X, LABELS)
     values = [each.validation[metric] for each in fitted.history_.epochs]
     assert fitted.history_.best_epoch == int(np.argmax(values)) + 1
-    assert fitted.history_.epochs[0].validation["accuracy"] <= 1
     stopped = SupDocNADE(**options, checkpoint=tmp_path)
 
     def interrupt(epoch, _):

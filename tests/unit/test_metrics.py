@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.metrics import accuracy_score, average_precision_score
+from sklearn.metrics import accuracy_score
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import (
@@ -9,7 +9,6 @@ from supdocnade.metrics import (
     class_figures,
     class_sums,
     f_measure,
-    mean_average_precision,
     npmi_coherence,
     over_orderings,
     perplexity,
@@ -85,33 +84,6 @@ def test_an_interval_holds_the_share():
         low, high = share_interval(hits, 10)
         assert 0 <= low <= hits / 10 <= high <= 1
     assert share_interval(0, 0) == (0, 1)
-
-
-def test_average_precision_by_hand():
-    # Ranks 1 and 3 of four are right: precisions 1 and 2/3, each for half of the recall.
-    scores, true = np.array([[0.9], [0.7], [0.5], [0.1]]), np.array([[1], [0], [1], [0]], bool)
-    assert mean_average_precision(scores, true) == pytest.approx((1 + 2 / 3) / 2)
-    # All scores equal: the precision of all documents.
-    assert mean_average_precision(np.zeros((4, 1)), true) == 0.5
-
-
-def test_mean_average_precision_is_scikit_learns():
-    rng = np.random.default_rng(0)
-    scores, true = rng.integers(0, 20, (60, 5)) / 20, rng.random((60, 5)) < 0.3
-    found = mean_average_precision(scores, true)
-    assert found == pytest.approx(average_precision_score(true, scores, average="macro"))
-
-
-def test_classes_without_positives_and_unknown_labels():
-    rng = np.random.default_rng(0)
-    scores, true, known = rng.random((30, 3)), rng.random((30, 3)) < 0.4, rng.random((30, 3)) < 0.7
-    true[:, 1] = False
-    found = mean_average_precision(scores, true, known)
-    expected = [
-        average_precision_score(true[known[:, c], c], scores[known[:, c], c]) for c in (0, 2)
-    ]
-    assert found == pytest.approx(np.mean(expected))
-    assert np.isnan(mean_average_precision(scores, np.zeros((30, 3), bool)))
 
 
 def test_accuracy_is_scikit_learns():

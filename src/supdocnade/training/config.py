@@ -14,7 +14,6 @@ METRICS = {
     "loss": -1,
     "perplexity": -1,
     "accuracy": 1,
-    "mean_average_precision": 1,
     "f_measure": 1,
 }
 """Metrics for early stopping: 1 where higher is better, -1 where lower is better."""
@@ -77,8 +76,7 @@ class TrainerConfig:
     )
     metric: str = setting(
         "loss",
-        "Metric of early stopping. The mean average precision needs several labels per document, "
-        "the F-measure annotations.",
+        "Metric of early stopping. The F-measure needs annotations.",
         choices=tuple(METRICS),
     )
     seed: int = 0

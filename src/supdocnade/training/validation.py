@@ -16,7 +16,6 @@ from supdocnade.metrics import (
     N_TAGS,
     accuracy,
     f_measure,
-    mean_average_precision,
     perplexity,
     top_ranked,
 )
@@ -111,8 +110,6 @@ def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, 
     labels = corpus.label_B if corpus.label_BC is None else corpus.label_BC
     if isinstance(network, SupDocNADENetwork) and (labels != NO_LABEL).any():
         names.append("accuracy")
-        if corpus.label_BC is not None and (labels == 1).any():
-            names.append("mean_average_precision")
     if corpus.n_annotation_words and corpus.annotation_presence().any():
         names.append("f_measure")
     return tuple(names)
@@ -166,10 +163,6 @@ def compute_metrics(
         else:
             predicted_BC, known_BC = np.exp(log_p_BC) > 0.5, label_BC != NO_LABEL
             results["accuracy"] = accuracy(predicted_BC, label_BC == 1, known_BC)
-        if "mean_average_precision" in names and label_BC is not None:
-            results["mean_average_precision"] = mean_average_precision(
-                log_p_BC, label_BC == 1, label_BC != NO_LABEL
-            )
     if "f_measure" in names:
         top_tags = top_ranked(annotation_log_proba(arrays, hidden_BH), N_TAGS)
         results["f_measure"] = f_measure(top_tags, corpus.annotation_presence())
