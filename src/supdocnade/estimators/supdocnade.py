@@ -1,7 +1,7 @@
 """SupDocNADE as a scikit-learn classifier and transformer."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,52 +64,6 @@ n_global_features_
     classes_: NDArray[Any]
     # Topics of texts describe the words as well as the classes.
     _text_settings: ClassVar = {**TopicModel._text_settings, "generative_weight": 1.0}
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        classes: ArrayLike | None = None,
-        *,
-        annotations: Any = None,
-        annotation_mask: ArrayLike | None = None,
-        annotation_names: Sequence[str] | None = None,
-        sample_weight: ArrayLike | None = None,
-        global_features: ArrayLike | None = None,
-    ) -> Self:
-        """Pass over the documents once at a constant learning rate.
-
-        The first call fixes the words, the annotations, the classes and the tree.
-
-        Parameters
-        ----------
-        classes : all classes that will occur; required in the first call. With several labels per
-            document, one for each column of y.
-        X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
-            As for `fit`; documents of later calls may all lack a label.
-        """
-        first = not hasattr(self, "network_")
-        if first and classes is None:
-            raise InvalidArgument("classes must be given to the first call of partial_fit.")
-        several = read_label_table(require_labels(self, y)) is not None
-        several = several if first else self._several_labels
-        given = self.classes_ if classes is None else _read_classes(classes, in_order=several)
-        if not first and given.tolist() != self.classes_.tolist():
-            raise InvalidArgument(
-                f"classes must be those of the first call, {self.classes_.tolist()}, "
-                f"got {given.tolist()}."
-            )
-        if isinstance(self.class_weight, str):
-            raise InvalidArgument(
-                f"class_weight must be a dict or None for partial_fit, which sees only a part of "
-                f"the documents, got {self.class_weight!r}."
-            )
-        numbers = read_fitted_targets(y, given, several)
-        self._pass_over(
-            X, annotations, annotation_mask, annotation_names, sample_weight, global_features,
-            numbers, given,
-        )  # fmt: skip
-        return self
 
     def predict(self, X: Any, *, global_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the most probable class of every document.
@@ -252,6 +206,28 @@ n_global_features_
     def _read_targets(self, y: Any) -> tuple[NDArray[np.integer], int]:
         labels, self.classes_ = read_targets(require_labels(self, y))
         return labels, len(self.classes_)
+
+    def _read_some_targets(
+        self, y: Any, classes: ArrayLike | None
+    ) -> tuple[NDArray[np.integer], int]:
+        first = not hasattr(self, "network_")
+        if first and classes is None:
+            raise InvalidArgument("classes must be given to the first call of partial_fit.")
+        several = read_label_table(require_labels(self, y)) is not None
+        several = several if first else self._several_labels
+        given = self.classes_ if classes is None else _read_classes(classes, in_order=several)
+        if not first and given.tolist() != self.classes_.tolist():
+            raise InvalidArgument(
+                f"classes must be those of the first call, {self.classes_.tolist()}, "
+                f"got {given.tolist()}."
+            )
+        if isinstance(self.class_weight, str):
+            raise InvalidArgument(
+                f"class_weight must be a dict or None for partial_fit, which sees only a part of "
+                f"the documents, got {self.class_weight!r}."
+            )
+        self.classes_ = given
+        return read_fitted_targets(y, given, several), len(given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -128,28 +128,38 @@ class TopicModel(TopicInference, DocNADESettings):
         self.__dict__ = fitted.__dict__
         return self
 
-    def _pass_over(
+    def partial_fit(
         self,
         X: Any,
-        annotations: Any,
-        annotation_mask: Any,
-        annotation_names: Any,
-        sample_weight: Any,
-        global_features: Any,
-        labels: NDArray[np.integer] | None = None,
-        classes: NDArray[Any] | None = None,
-    ) -> None:
-        """Pass over documents once, at a constant learning rate: `partial_fit`."""
+        y: Any = None,
+        classes: ArrayLike | None = None,
+        *,
+        annotations: Any = None,
+        annotation_mask: ArrayLike | None = None,
+        annotation_names: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+        global_features: ArrayLike | None = None,
+    ) -> Self:
+        """Pass over the documents once at a constant learning rate.
+
+        The first call fixes the words, the annotations, the classes and the tree.
+
+        Parameters
+        ----------
+        classes : all classes that will occur; `SupDocNADE` requires them in the first call. With
+            several labels per document, one for each column of y. `DocNADE` ignores them.
+        X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
+            As for `fit`; documents of later calls may all lack a label.
+        """
         from supdocnade.training.checkpoint import copy_parameters, set_parameters
         from supdocnade.training.trainer import make_trainer, new_network
 
         fitted, first = copy(self), not hasattr(self, "network_")
         names = read_annotation_names(annotations, annotation_names)
-        if classes is not None:
-            fitted.classes_ = classes
+        labels, n_classes = fitted._read_some_targets(y, classes)
         documents = fitted._combine_documents(
             X, annotations, annotation_mask, sample_weight, global_features,
-            labels=labels, n_classes=0 if classes is None else len(classes), reset=first,
+            labels=labels, n_classes=n_classes, reset=first,
         )  # fmt: skip
         self.check()
         seed = self._choose_seed() if first else self.seed_
@@ -167,7 +177,7 @@ class TopicModel(TopicInference, DocNADESettings):
                 trainer = make_trainer(fitted.network_, config)
                 trainer.history = fitted.history_
             trainer.config = config
-            weights = self.class_weights([] if classes is None else classes.tolist())
+            weights = self.class_weights(fitted.classes_.tolist() if n_classes else [])
             assert not isinstance(weights, str), "`partial_fit` of SupDocNADE refuses it"
             trainer.set_class_weight(weights)
             before, self._trainer = copy_parameters(fitted.network_), None
@@ -181,9 +191,16 @@ class TopicModel(TopicInference, DocNADESettings):
         if self.verbose:  # There is no last epoch: the passes are only counted.
             last = self.history_.epochs[-1]
             print(f"epoch {last.epoch}: loss {last.loss:.4f}", flush=True)
+        return self
 
     def _read_targets(self, y: Any) -> tuple[NDArray[np.integer] | None, int]:
         """Return labels as `Documents.from_counts` takes them, and the number of classes."""
+        return None, 0
+
+    def _read_some_targets(
+        self, y: Any, classes: ArrayLike | None
+    ) -> tuple[NDArray[np.integer] | None, int]:
+        """Return what `_read_targets` does, for a call of `partial_fit`."""
         return None, 0
 
     def _choose_seed(self) -> int:
@@ -337,26 +354,6 @@ class DocNADE(TopicModel):
     >>> topics.transform(X).shape
     (2, 3)
     """
-
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        annotations: Any = None,
-        annotation_mask: ArrayLike | None = None,
-        annotation_names: Sequence[str] | None = None,
-        sample_weight: ArrayLike | None = None,
-        global_features: ArrayLike | None = None,
-    ) -> Self:
-        """Pass over the documents once at a constant learning rate.
-
-        The first call fixes the words, the annotations and the tree. Parameters as for `fit`.
-        """
-        self._pass_over(
-            X, annotations, annotation_mask, annotation_names, sample_weight, global_features
-        )
-        return self
 
     def score(self, X: Any, y: Any = None, *, global_features: ArrayLike | None = None) -> float:
         """Return the mean log-likelihood per word, in nats.
