@@ -19,12 +19,12 @@ from scipy import sparse
 from supdocnade.checks import check_shape
 from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import CorpusRows, damp_counts
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import InvalidArgument
 from supdocnade.folders.metadata import SEPARATOR
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
-from supdocnade.images.reading import check_images, image_name, read_with_key
+from supdocnade.images.reading import check_images, image_name
 from supdocnade.images.source import source_name
 from supdocnade.schema import array, stored, unstored
 
@@ -65,9 +65,8 @@ class Photographs:
 
     def content_keys(self) -> list[str]:
         """Return digests that are equal for copies of a photograph."""
-        if self.keys is not None:
-            return self.keys
-        return [_content_key(source, number) for number, source in enumerate(self.sources)]
+        assert self.keys is not None, "the photographs are encoded"
+        return self.keys
 
     def fingerprint(self) -> str:
         """Return a digest of the contents, labels and tags of all photographs, not of names."""
@@ -181,15 +180,6 @@ def _entries(name: str, given: Sequence[Any] | None, n_images: int) -> list[Any]
             f"{name} must have an entry for each of the {n_images} images, got {len(entries)}."
         )
     return entries
-
-
-def _content_key(source: Any, number: int) -> str:
-    """Return the digest of a photograph, or its number if it cannot be read."""
-    try:
-        key = read_with_key(source)[1]
-    except UnreadableImage:
-        key = None
-    return key or f"image {number}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from tests.textures import as_png, stripes, write_images
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.images.reading import read_with_key
 from supdocnade.scene.dataset import (
     Photographs,
     TrainingSet,
@@ -59,14 +60,18 @@ def test_invalid_labels_and_tags_are_refused(arguments, message):
         read_photographs([stripes(0), stripes(1)], **arguments)
 
 
+def with_keys(*arguments):
+    found = read_photographs(*arguments)
+    return replace(found, keys=[read_with_key(source)[1] for source in found.sources])
+
+
 def test_fingerprints_depend_on_contents_and_not_on_names(tmp_path):
     paths = write_images(tmp_path, 3)
-    one = read_photographs(paths, ["a", "b", None], [["x", "y"], None, []])
-    one = replace(one, keys=one.content_keys())
+    one = with_keys(paths, ["a", "b", None], [["x", "y"], None, []])
     moved = [path.rename(path.with_stem(f"z{path.stem}")) for path in paths][::-1]
-    other = read_photographs(moved, [None, "b", "a"], [[], None, ["y", "x"]])
+    other = with_keys(moved, [None, "b", "a"], [[], None, ["y", "x"]])
     assert one.fingerprint() == other.fingerprint()
-    assert one.fingerprint() != read_photographs(moved, [None, "b", "b"]).fingerprint()
+    assert one.fingerprint() != with_keys(moved, [None, "b", "b"]).fingerprint()
     assert one.take([0]).fingerprint() != one.fingerprint()
 
 
@@ -81,6 +86,7 @@ PHOTOGRAPHS = Photographs(
     names=["a", "b", "c"],
     labels=["coast", None, "street"],
     tags=[["sea"], None, ["car", "sea"]],
+    keys=[*"abc"],
 )
 COUNTS = sparse.csr_array([[4, 0, 9], [0, 1, 0], [0, 0, 16]])
 
