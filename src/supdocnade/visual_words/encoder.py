@@ -62,16 +62,12 @@ class Codebook:
         half: NDArray[np.float32] = 0.5 * np.square(self.centres_KD).sum(axis=1)
         return half
 
-    def assign(self, values_SD: NDArray[np.float32]) -> NDArray[np.int32]:
-        """Return the nearest word of each descriptor, on a tie the first, (S,).
+    def assign(self, values_SD: NDArray[np.float32], n_nearest: int = 1) -> NDArray[np.int32]:
+        """Return the nearest words of each descriptor, the nearest first, (S, n_nearest).
 
         Distances are rounded, and differently for a descriptor alone: one half-way between two
         words may be assigned to either.
         """
-        return self.assign_nearest(values_SD, 1)[:, 0]
-
-    def assign_nearest(self, values_SD: NDArray[np.float32], n_nearest: int) -> NDArray[np.int32]:
-        """Return the nearest words of each descriptor, the nearest first, (S, n_nearest)."""
         check_shape("descriptors", values_SD.shape[1:], self.centres_KD.shape[1:])
         words_SM = np.empty((len(values_SD), n_nearest), np.int32)
         block = max(BLOCK // self.n_words, 1)
@@ -278,11 +274,11 @@ class ImageEncoder:
         pixels = self.describer.read(source, name)
         size = (pixels.shape[0], pixels.shape[1])
         found = self.describer.describe(pixels, device)
-        words_SM = self.codebook.assign_nearest(found.values_SD, self.n_nearest)
+        words_SM = self.codebook.assign(found.values_SD, self.n_nearest)
         cells_SG = self.regions.cells(found.centres_S2, size, mirror=self.mirror)
         centres_S2, patch_size_S = found.centres_S2, found.patch_size_S
         if self.mirror:
-            mirrored_SM = self.mirrored_codebook.assign_nearest(found.values_SD, self.n_nearest)
+            mirrored_SM = self.mirrored_codebook.assign(found.values_SD, self.n_nearest)
             words_SM = np.concatenate([words_SM, mirrored_SM])
             centres_S2, patch_size_S = np.tile(centres_S2, (2, 1)), np.tile(patch_size_S, 2)
         return EncodedImage(
