@@ -101,11 +101,24 @@ def train_model(options: Train) -> tuple[SceneModel, dict[str, float]]:
         if corpus is not None:  # Its photographs may be millions, which the fit reads itself.
             folder = PhotoFolder([], ())
         partial.write_plan({"photos": absolute_address(options.photos), "settings": settings})
-        model, seconds = _train_resumably(options, partial, settings, corpus, folder)
+        explain_resuming(f"resume with: {_resume_command(options)}")
+        try:
+            with (
+                ProgressBars(quiet=options.quiet) as progress,
+                print_warnings(quiet=options.quiet),
+                offer_skipping(),
+            ):
+                model = _train(options, partial, settings, corpus, folder, progress)
+        except UnreadableImage:
+            raise
+        except Exception:
+            if not _keep_work(partial):
+                explain_resuming("")
+            raise
         partial.discard()
     for each in () if options.quiet else model.skipped_:
         print_message(f"skipped: {each.reason}")
-    return model, seconds
+    return model, progress.seconds
 
 
 def _read_data(options: Train, settings: dict[str, Any]) -> tuple[Corpus | None, PhotoFolder]:
@@ -139,32 +152,6 @@ def _correct(photos: str, folder: PhotoFolder, corrections: str) -> PhotoFolder:
         )
     number = format_count(len(corrected), "photograph")
     return replace(folder, records=corrected, notes=(f"corrected: {number}.", *notes))
-
-
-def _train_resumably(
-    options: Train,
-    partial: PartialFolder,
-    settings: dict[str, Any],
-    corpus: Corpus | None,
-    folder: PhotoFolder,
-) -> tuple[SceneModel, dict[str, float]]:
-    """Train a model and write it; if this fails, tell how to resume the run."""
-    explain_resuming(f"resume with: {_resume_command(options)}")
-    quiet = options.quiet
-    try:
-        with (
-            ProgressBars(quiet=quiet) as progress,
-            print_warnings(quiet=quiet),
-            offer_skipping(),
-        ):
-            model = _train(options, partial, settings, corpus, folder, progress)
-        return model, progress.seconds
-    except UnreadableImage:
-        raise
-    except Exception:
-        if not _keep_work(partial):
-            explain_resuming("")
-        raise
 
 
 def _keep_work(partial: PartialFolder) -> bool:
