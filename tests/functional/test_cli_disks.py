@@ -34,8 +34,8 @@ def done(made, tmp_path_factory):
         # The number of files is limited, not their size.
         "no names": {"nr_inodes": 2},
         "some words": {"size": "16k"},
-        "no model": {"size": "160k"},
-        "one model": {"size": f"{kilobytes(model) + 160}k"},
+        "no model": {"size": "128k"},
+        "one model": {"size": f"{kilobytes(model) + 128}k"},
     }
     full = tmp_path_factory.mktemp("full")
     for name in disks:
