@@ -198,19 +198,6 @@ class ReplicatedSoftmax(CountTransformer):
         log_first = self.n_topics * np.log(2) + length * float(logsumexp(b_K))
         return log_first + log_mean, float(spread / np.sqrt(n_chains))
 
-    def unnormalized_log_prob(self, X: Any) -> Floats:
-        """Return log p(v) + log Z_D of every document, which is exact.
-
-        Parameters
-        ----------
-        X : (documents, words) counts, or a `Corpus`.
-        """
-        counts = self._read_counts(X)
-        size_B1 = np.asarray(counts.sum(axis=1))[:, None]
-        input_BH = counts @ self.components_.T + size_B1 * self.topic_bias_
-        log_prob_B: Floats = counts @ self.word_bias_ + np.logaddexp(0, input_BH).sum(axis=1)
-        return log_prob_B
-
     def perplexity(
         self,
         X: Any,
@@ -237,7 +224,10 @@ class ReplicatedSoftmax(CountTransformer):
         log_Z_L, error_L = self.log_partition(
             lengths_L, n_chains=n_chains, n_temperatures=n_temperatures
         )
-        value = perplexity(self.unnormalized_log_prob(X) - log_Z_L[place_B], size_B, average)
+        input_BH = counts @ self.components_.T + size_B[:, None] * self.topic_bias_
+        # log p(v) + log Z_D.
+        total_B = counts @ self.word_bias_ + np.logaddexp(0, input_BH).sum(axis=1)
+        value = perplexity(total_B - log_Z_L[place_B], size_B, average)
         full_B = size_B > 0
         word_B = np.zeros(len(size_B))
         word_B[full_B] = (
