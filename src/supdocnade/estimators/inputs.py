@@ -97,23 +97,11 @@ def read_fitted_features(
 ) -> NDArray[np.float32] | None:
     """Return the global features of documents, which must be like the features in `fit`."""
     features_BF = read_global_features(given, n_documents)
-    name, expected = type(estimator).__name__, estimator.n_global_features_
-    if features_BF is None:
-        if expected:
-            raise InvalidArgument(
-                f"global_features must be given, because this {name} was fitted with {expected} of "
-                "them, got None."
-            )
-    elif not expected:
-        raise InvalidArgument(
-            f"global_features must be None, because this {name} was fitted without them, "
-            f"got {features_BF.shape[1]}."
-        )
-    elif features_BF.shape[1] != expected:
-        raise InvalidArgument(
-            f"global_features must have {expected} columns, as in the fit, "
-            f"got {features_BF.shape[1]}."
-        )
+    expected = estimator.n_global_features_
+    found = 0 if features_BF is None else features_BF.shape[1]
+    if found != expected:
+        wanted, got = (f"{n} for each document" if n else "None" for n in (expected, found))
+        raise InvalidArgument(f"global_features must be as in the fit, {wanted}, got {got}.")
     return features_BF
 
 
