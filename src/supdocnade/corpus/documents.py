@@ -198,19 +198,16 @@ class Documents:
         )
         return balanced
 
-    def tag_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the weighted numbers of documents with and without each tag, (A,) each."""
-        assert self.tag_BA is not None, "annotations are words"
-        return self._presence_counts(self.tag_BA)
-
-    def label_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the weighted numbers of documents with and without each label, (C,) each."""
-        assert self.label_BC is not None, "documents may have several labels"
-        return self._presence_counts(self.label_BC)
-
-    def _presence_counts(
-        self, table_BA: NDArray[np.int8]
+    def presence_counts(
+        self, table_BA: NDArray[np.int8] | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the weighted numbers of documents with and without each tag or label, (A,) each.
+
+        Parameters
+        ----------
+        table_BA : `tag_BA` or `label_BC`.
+        """
+        assert table_BA is not None, "the network has outputs for it"
         weights = np.ones(len(self)) if self.document_weight_B is None else self.document_weight_B
         present_A, absent_A = (weights @ (table_BA == each) for each in (1, 0))
         return np.asarray(present_A, np.float64), np.asarray(absent_A, np.float64)
@@ -232,11 +229,6 @@ class Documents:
     def without_annotations(self) -> "Documents":
         """Return the same documents with visual words only, as at test time."""
         return replace(self, tokens=self.tokens.keep_below(self.n_visual_words))
-
-    def has_visual_words(self) -> bool:
-        """Return whether any document has a visual word."""
-        n_visual_words = self.n_visual_words
-        return any((t.ids_N < n_visual_words).any() for _, t in self.tokens.blocks())
 
     def annotation_presence(self) -> NDArray[np.bool_]:
         """Return which documents carry which annotations, (B, A)."""

@@ -197,7 +197,7 @@ class DocNADENetwork(nn.Module):
         self.node_bias.copy_(torch.from_numpy(bias_T))
         if self.config.n_tag_outputs:
             self.tag_weight.zero_()
-            self.tag_bias.copy_(_log_odds(*documents.tag_counts()))
+            self.tag_bias.copy_(_log_odds(*documents.presence_counts(documents.tag_BA)))
 
     def document_bias(self, batch: Batch) -> Tensor:
         """Return c, (H,), or with global features c + G f of every document, (B, H)."""
@@ -301,7 +301,7 @@ class SupDocNADENetwork(DocNADENetwork):
         super().initialize(documents, seed)
         self.label_weight.zero_()
         if self.config.class_output == "sigmoid":
-            self.label_bias.copy_(_log_odds(*documents.label_counts()))
+            self.label_bias.copy_(_log_odds(*documents.presence_counts(documents.label_BC)))
         else:
             smoothed_C = documents.class_counts() + 0.5
             self.label_bias.copy_(torch.from_numpy(np.log(smoothed_C / smoothed_C.sum())))

@@ -105,7 +105,7 @@ def visual_topics(
 def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, ...]:
     """Return the names of the metrics that this network has on this corpus."""
     names = ["loss"]
-    if corpus.has_visual_words():
+    if corpus.without_annotations().length_B.any():
         names.append("perplexity")
     labels = corpus.label_B if corpus.label_BC is None else corpus.label_BC
     if isinstance(network, SupDocNADENetwork) and (labels != NO_LABEL).any():

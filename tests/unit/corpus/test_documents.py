@@ -69,7 +69,7 @@ def test_annotations_that_are_no_words():
     assert corpus.tokens.ids_N.tolist() == [0, 1, 0, 0, 1]
     assert corpus.tag_BA.tolist() == [[0, 1], [-1, -1], [0, 0]]
     assert corpus.annotation_presence().tolist() == [[False, True], [False, False], [False, False]]
-    assert [counts.tolist() for counts in corpus.tag_counts()] == [[0, 1], [4, 3]]
+    assert [counts.tolist() for counts in corpus.presence_counts(corpus.tag_BA)] == [[0, 1], [4, 3]]
     taken = corpus.take([2, 1])
     assert taken.tag_BA.tolist() == [[0, 0], [-1, -1]]
     assert corpus.fingerprint() != corpus.take([0, 1, 1]).fingerprint()
@@ -84,7 +84,10 @@ def test_several_labels_per_document():
     )
     assert corpus.label_BC.tolist() == labels
     assert corpus.label_B.tolist() == [-1, -1, -1]
-    assert [counts.tolist() for counts in corpus.label_counts()] == [[3, 1], [1, 0]]
+    assert [counts.tolist() for counts in corpus.presence_counts(corpus.label_BC)] == [
+        [3, 1],
+        [1, 0],
+    ]
     assert corpus.take([2, 0]).label_BC.tolist() == [[1, -1], [0, 1]]
     assert corpus.fingerprint() != corpus.take([0, 1, 1]).fingerprint()
     assert Documents.from_counts([[1]]).label_BC is None

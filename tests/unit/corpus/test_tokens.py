@@ -152,7 +152,6 @@ def assert_same_documents(ours, theirs):
     np.testing.assert_array_equal(ours.word_counts(), theirs.word_counts())
     np.testing.assert_array_equal(ours.class_counts(), theirs.class_counts())
     np.testing.assert_array_equal(ours.annotation_presence(), theirs.annotation_presence())
-    assert ours.has_visual_words() == theirs.has_visual_words()
     rng = np.random.default_rng(1)
     for rows in (np.arange(n), np.arange(0), rng.permutation(n), rng.integers(0, n, 7)):
         assert_same_tokens(ours.tokens.gather(rows), theirs.tokens.gather(rows))
