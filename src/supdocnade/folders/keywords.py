@@ -205,10 +205,10 @@ class UnusableXMP(ValueError):
     """A file is not XMP, or keywords cannot be added to it."""
 
 
-def new_packet(keywords: list[str], given: Sequence[str] = ()) -> bytes:
+def new_packet(keywords: list[str], given: Sequence[str] = (), *, predicted: bool = True) -> bytes:
     """Return a packet that holds only keywords: predicted ones, and others that people gave."""
     lists, namespaces = [], ""
-    for name in (SUBJECT, LIGHTROOM, PREDICTED):
+    for name in (SUBJECT, LIGHTROOM, *((PREDICTED,) if predicted else ())):
         uri, local = name.split(" ")
         namespaces += f' xmlns:{_PREFIXES[uri]}="{uri}"'
         listed = keywords if name == PREDICTED else [*given, *keywords]
@@ -251,11 +251,16 @@ def missing_keywords(content: bytes, keywords: list[str]) -> list[str]:
     return [wanted[word] for word in missing]
 
 
-def add_keywords(content: bytes, keywords: list[str], given: Sequence[str] = ()) -> bytes:
+def add_keywords(
+    content: bytes, keywords: list[str], given: Sequence[str] = (), *, predicted: bool = True
+) -> bytes:
     """Return a packet with additional keywords; existing ones are not repeated.
 
-    `given` are keywords outside of the packet, which programs do not read where it has some: they
-    are added to one that has none.
+    Parameters
+    ----------
+    given : keywords outside of the packet, which programs do not read where it has some: they are
+        added to one that has none.
+    predicted : `keywords` come from a model.
     """
     missing = missing_keywords(content, keywords)
     if not missing:
@@ -264,6 +269,8 @@ def add_keywords(content: bytes, keywords: list[str], given: Sequence[str] = ())
     has_keywords = any(scanner.items.values())
     insertions: dict[int, tuple[_Element, str]] = {}
     for name in PROPERTIES:
+        if name == PREDICTED and not predicted:
+            continue
         # In ASCII: a packet may be declared to be in any encoding.
         listed = missing if name == PREDICTED or has_keywords else [*given, *missing]
         spelled = (_escape(_spell(word, name)) for word in listed)
