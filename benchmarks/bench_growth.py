@@ -124,8 +124,10 @@ def index(folder: Path, n_photographs: int) -> None:
             [f"/photographs/2024/07/photograph-{number}.jpg" for number in numbers],
             [(f"2024/07/photograph-{number}.jpg", number, number) for number in numbers],
             [bytes(100)] * len(numbers),
+            [("2024-07-21T14:03:00", "Camera", 3)] * len(numbers),
             hidden_BH,
             np.hstack([proba_BC, presence_BA]).astype(np.float32),
+            np.zeros(len(numbers), np.bool_),
         )
     writer.finish(fitted)
 

@@ -63,6 +63,7 @@ def build(model: Path, folder: Path, size: int) -> Figures:
             [f"/photographs/{name}" for name in names],
             [(name, number, number) for number, name in enumerate(names, start=first)],
             [JPEG_START + number.to_bytes(97, "little") for number in range(first, first + n)],
+            [("2024-07-21T14:03:00", f"Camera {number % 5}", number % 6) for number in range(n)],
             near * (1 + 0.3 * rng.standard_normal(near.shape, np.float32)),
             np.hstack(
                 [
@@ -70,6 +71,7 @@ def build(model: Path, folder: Path, size: int) -> Figures:
                     rng.random((n, len(fitted.tag_names))) ** 8,
                 ]
             ).astype(np.float32),
+            np.arange(n) % 20 == 0,
         )
     writer.finish(fitted)
     size_bytes = sum(path.stat().st_size for path in folder.iterdir())

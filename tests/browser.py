@@ -24,9 +24,9 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 @contextmanager
 def run_page_server(folder, **settings):
     """A server with a gallery and corrections in a thread of this process; yields its URL."""
-    gallery, _ = build_index(folder)
+    gallery, photos = build_index(folder)
     corrections = CorrectionFile(folder / "corrections.jsonl")
-    with run_threaded_server(gallery, corrections, **settings) as (_, address):
+    with run_threaded_server(gallery, corrections, [photos], **settings) as (_, address):
         yield f"http://127.0.0.1:{address[1]}/"
 
 

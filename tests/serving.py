@@ -77,11 +77,11 @@ def check_problem(response, status, code, file=None):
 
 
 @contextmanager
-def make_client(gallery=None, fitted=None, corrections=None, **settings):
+def make_client(gallery=None, fitted=None, corrections=None, photos=(), **settings):
     """A client of a server inside this process."""
     fitted = small_model().fitted_ if fitted is None else fitted
-    options = {"folder": Path("scenes"), "gallery": gallery, "corrections": corrections}
-    service = Service(fitted, ServeSettings(**settings), **options)
+    options = {"gallery": gallery, "corrections": corrections, "photos": photos}
+    service = Service(fitted, ServeSettings(**settings), folder=Path("scenes"), **options)
     with TestClient(make_app(service), base_url="http://127.0.0.1:8000") as client:
         client.service = service
         yield client
@@ -129,7 +129,7 @@ def run_server(model: Path, *arguments, before=(), program=PROGRAM, **options):
 
 
 @contextmanager
-def run_threaded_server(gallery=None, corrections=None, **settings):
+def run_threaded_server(gallery=None, corrections=None, photos=(), **settings):
     """A server in a thread of this process, on a real socket; yields a client and the address.
 
     The client has the server as `running` and its `service`.
@@ -139,8 +139,10 @@ def run_threaded_server(gallery=None, corrections=None, **settings):
     bound = server.bind("127.0.0.1", 0)
     bound.listen()
     address = bound.getsockname()
-    options = {"folder": Path("scenes"), "gallery": gallery, "corrections": corrections}
-    service = Service(small_model().fitted_, ServeSettings(**settings), **options)
+    options = {"gallery": gallery, "corrections": corrections, "photos": photos}
+    service = Service(
+        small_model().fitted_, ServeSettings(**settings), folder=Path("scenes"), **options
+    )
     running = server.make_server(service)
     thread = threading.Thread(target=running.run, args=([bound],))
     thread.start()

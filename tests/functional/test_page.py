@@ -11,6 +11,7 @@ from tests.browser import (
     open_page,
     photo_files,
     run_page_process,
+    run_page_server,
 )
 from tests.scene_model import CLASSES, small_model
 from tests.serving import photograph, tiff
@@ -177,7 +178,7 @@ def count_pictures(page):
 def test_gallery_filters_and_finds_similar_photographs(page):
     page.get_by_role("link", name="Gallery").click()
     expect(page.locator("#gallery .photo-grid li")).to_have_count(24)
-    page.get_by_label("Class").select_option("forest")
+    page.locator("#filter-label").select_option("forest")
     expect(page.locator("#gallery h1")).to_have_text("forest")
     expect(page.locator("#gallery .photo-grid li").first).to_contain_text("forest")
     page.locator("#gallery .photo-grid a").first.click()
@@ -285,14 +286,175 @@ def test_show_more_reports_an_error_and_can_be_retried(page):
     page.route("**/v1/gallery?*", few)
     page.get_by_role("link", name="Gallery").click()
     more, shown = page.get_by_role("button", name="Show more"), page.locator("#gallery li")
+    problem = page.locator("#gallery .more .problem")
     expect(shown).to_have_count(20)
-    more.click()
-    expect(page.locator("#gallery .problem")).to_have_text("it broke.")
+    more.scroll_into_view_if_needed()  # Then it loads more by itself.
+    expect(problem).to_have_text("it broke.")
+    expect(shown).to_have_count(20)
     more.evaluate("button => { button.click(); button.click(); }")
     expect(shown).to_have_count(24)
     expect(more).to_be_hidden()
-    expect(page.locator("#gallery .problem")).to_be_hidden()
+    expect(problem).to_be_hidden()
     assert shown.count() == 24
+
+
+@pytest.fixture
+def reviewed(browser, tmp_path, monkeypatch):
+    """The gallery of a server of its own, whose corrections and keywords can be changed."""
+    monkeypatch.chdir(tmp_path)
+    with run_page_server(tmp_path) as url, open_page(browser, url) as page:
+        page.goto(f"{url}#/gallery")
+        expect(page.locator("#gallery .photo-grid li")).to_have_count(24)
+        yield page, tmp_path
+
+
+def test_photographs_are_reviewed_by_keys(reviewed):
+    page, folder = reviewed
+    keys, boxes = page.keyboard, page.locator("#gallery .pick")
+    items, bar = page.locator("#gallery .photo-grid li"), page.locator("#gallery .review-bar")
+    boxes.first.focus()
+    keys.press("a")
+    expect(items.first).to_contain_text("✓ reviewed")
+    keys.press("ArrowRight")
+    keys.press("x")
+    expect(items.nth(1).locator(".suggested")).to_have_text("no tags")
+    keys.press("ArrowDown")
+    keys.press("ArrowUp")
+    expect(boxes.nth(1)).to_be_focused()
+    expect(page.locator("#gallery > p.soft")).to_have_text("24 photographs, 2 reviewed. ")
+    keys.press("u")
+    expect(items.nth(1)).not_to_contain_text("reviewed")
+    keys.press("Space")
+    keys.press("ArrowRight")
+    keys.press("Space")
+    expect(bar.locator("b")).to_have_text("2 selected")
+    bar.get_by_placeholder("Class").fill("harbour")
+    keys.press("Enter")
+    expect(items.nth(2).locator(".first bdi")).to_have_text("harbour")
+    expect(bar).to_be_hidden()
+    boxes.nth(2).check()
+    bar.get_by_placeholder("Tag").fill("gull")
+    keys.press("Enter")
+    expect(items.nth(2).locator(".suggested")).to_contain_text("gull")
+    lines = [json.loads(each) for each in (folder / "corrections.jsonl").read_text().splitlines()]
+    first, second, third = (
+        [each for each in lines if each["file_name"].endswith(f"0{number}.jpg")]
+        for number in range(3)
+    )
+    tags = [tag for tag, _ in next(small_model().iter_predictions([photograph(0)])).tags]
+    assert [(each["label"], each["tags"]) for each in first] == [("coast", tags)]
+    assert [each.get("tags") for each in second] == [[], None, None]
+    assert third[0]["label"] == third[1]["label"] == "harbour"
+    assert third[1]["tags"][-1] == "gull"
+    page.locator("#filter-state").select_option("reviewed")
+    expect(items).to_have_count(3)
+    page.get_by_role("button", name="Select all shown").click()
+    bar.get_by_role("button", name="Withdraw").click()
+    expect(page.locator("#gallery > p.soft")).to_have_text("No matching photographs. ")
+
+
+def test_a_wrong_tag_is_rejected_alone(reviewed):
+    page, folder = reviewed
+    page.locator("#filter-tag").select_option(index=1)
+    expect(page.get_by_label("Chosen tags").get_by_role("button")).to_have_count(1)
+    tag = page.locator("#gallery h1").inner_text()
+    item = page.locator("#gallery .photo-grid li").first
+    before = item.locator(".suggested").inner_text().split(", ")
+    item.locator(".pick").check()
+    page.get_by_role("button", name=f"Not {tag}").click()
+    expect(item.locator(".suggested")).to_have_text(
+        ", ".join(each for each in before if each != tag)
+    )
+    (line,) = (folder / "corrections.jsonl").read_text().splitlines()
+    assert "label" not in json.loads(line)
+
+
+def test_a_refused_correction_is_told_and_stays_selected(reviewed):
+    page, _ = reviewed
+    problem = json.dumps({"code": "not_kept", "detail": "the disk is full."})
+    page.route("**/v1/corrections", lambda route: route.fulfill(status=507, body=problem))
+    page.get_by_role("button", name="Select all shown").click()
+    bar = page.locator("#gallery .review-bar")
+    bar.get_by_role("button", name="Accept").click()
+    expect(bar.locator(".problem")).to_have_text("the disk is full.")
+    expect(bar.locator("b")).to_have_text("0 of 24 saved")
+
+
+def test_accepted_tags_are_written_as_keywords_and_taken_back(reviewed):
+    page, folder = reviewed
+    page.locator("#gallery .pick").first.focus()
+    page.keyboard.press("a")
+    page.get_by_role("button", name="Write keywords").click()
+    page.get_by_role("button", name="Write", exact=True).click()
+    place = page.locator(".keywords")
+    expect(place).to_contain_text("Wrote keywords of 1 photograph.")
+    assert len([*folder.rglob("*.xmp")]) == 1
+    place.get_by_role("button", name="Undo").click()
+    expect(place).to_contain_text("Removed keywords of 1 photograph.")
+    assert not [*folder.rglob("*.xmp")]
+
+
+def test_photographs_are_turned_by_arrow_keys_and_shown_as_they_are(reviewed):
+    page, _ = reviewed
+    page.locator("#filter-label").select_option("forest")
+    expect(page.locator("#gallery h1")).to_have_text("forest")
+    page.locator("#gallery .photo-grid a").first.click()
+    expect(page.locator("#gallery h2")).to_have_text("More like this")
+    first = page.locator(".original code").inner_text()
+    expect(page.get_by_role("link", name="Previous")).to_have_count(0)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".original code")).not_to_have_text(first)
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".original code")).to_have_text(first)
+    page.get_by_role("button", name="Show original").click()
+    expect(page.get_by_role("button", name="Show original")).to_have_count(0)
+    assert page.locator(".photo-detail img").get_attribute("src").endswith("/original")
+    page.get_by_role("link", name="Back to the search").click()
+    expect(page.locator("#gallery h1")).to_have_text("forest")
+
+
+def test_a_search_is_saved_as_a_list_and_a_table(reviewed):
+    page, folder = reviewed
+    page.get_by_text("Date, camera, rating, order").click()
+    page.locator("#filter-order").select_option("newest")
+    expect(page.locator("#gallery > p.soft")).to_have_text("24 photographs, newest first. ")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save list").click()
+    paths = download.value.path().read_text().splitlines()
+    assert paths == [str(path) for path in sorted((folder / "photos").glob("*/*.jpg"))]
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save CSV").click()
+    head, *rows = download.value.path().read_text("utf-8-sig").splitlines()
+    assert head == "file,label,probability,tags,taken,camera,rating"
+    assert [row.split(",")[0] for row in rows] == [f'"{path}"' for path in paths]
+    page.locator("#filter-since").fill("2024-01-01")
+    expect(page.locator("#gallery > p.soft")).to_have_text("No matching photographs. ")
+
+
+def test_dropped_photographs_are_filtered_and_reviewed(page):
+    page.set_input_files("#files", photo_files(0, 1, 2, 9, 20))
+    expect(page.locator("#count")).to_have_text("5 photographs")
+    tags = {
+        n: dict(p.tags)
+        for n, p in zip(
+            (0, 1, 2, 9, 20),
+            small_model().iter_predictions([photograph(n) for n in (0, 1, 2, 9, 20)]),
+            strict=True,
+        )
+    }
+    tag = next(iter(tags[0]))
+    page.locator("#show").select_option(f"tag {tag}")
+    shown = page.locator("#results > li").filter(visible=True)
+    expect(shown).to_have_count(sum(tag in some for some in tags.values()))
+    page.locator("#show").select_option("")
+    page.locator("#results .pick").first.focus()
+    page.keyboard.press("a")
+    expect(page.locator("#results .given").first).to_have_text(
+        f"✓ reviewed: {', '.join(['coast', *tags[0]])}"
+    )
+    page.locator("#show").select_option("unreviewed")
+    expect(shown).to_have_count(4)
+    page.keyboard.press("u")
 
 
 def test_photographs_similar_to_a_dropped_one_are_found(page):

@@ -58,12 +58,12 @@ COMMANDS: dict[type[Command], str] = {
 
 HEADINGS = {
     "Settings": "features n_topics n_words fields seed set",
-    "Input": "classes skip_unreadable add corrections index",
+    "Input": "classes skip_unreadable add corrections index photos",
     "Output": "output predict force resume replace strip name licence top csv count",
     "Explanation": "label tag",
     "Keywords": "min_probability with_class sidecar embed dry_run record undo",
     "Networks": "import_file",
-    "Access": "host port token allow_open allow_host",
+    "Access": "host port token allow_open",
     "General": "all_rows device jobs json quiet help",
 }
 """Headings of options in the help of commands."""

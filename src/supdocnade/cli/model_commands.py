@@ -263,15 +263,15 @@ class Serve(Parallel, Printing):
     """Serve a web page and a REST API for a model.
 
     Drop photographs on the page to see their classes and tags, with explanations. Nothing is
-    stored, except by --corrections, and nothing leaves this machine. Programs use POST /v1/predict;
-    /docs describes the API. SIGTERM finishes the requests in progress and stops the server;
-    Ctrl-C stops it within two seconds.
+    stored, except by --corrections and --photos, and nothing leaves this machine. Programs use
+    POST /v1/predict; /docs describes the API. SIGTERM finishes the requests in progress and stops
+    the server; Ctrl-C stops it within two seconds.
 
     \b
     Examples:
       supdocnade serve scenes
       supdocnade serve scenes --index holiday.index --port 8080
-      supdocnade serve scenes --corrections corrections.jsonl
+      supdocnade serve scenes --corrections corrections.jsonl --photos holiday
       SUPDOCNADE_TOKEN=secret supdocnade serve scenes --host 0.0.0.0
     """
 
@@ -285,6 +285,11 @@ class Serve(Parallel, Printing):
         "--add; by default nothing is kept.",
         metavar="FILE",
     )
+    photos: list[Path] | None = option(
+        None,
+        "Folder whose photographs the page may open and write keywords for; may be repeated.",
+        metavar="FOLDER",
+    )
     host: str = option("127.0.0.1", "Address to listen on; by default only this machine is served.")
     port: int = option(8000, "Port; 0: any free port.", min=0, max=65535)
     token: str | None = option(
@@ -294,13 +299,11 @@ class Serve(Parallel, Printing):
         show_envvar=False,
     )
     allow_open: bool = option(False, "Serve other machines without a token.")
-    allow_host: list[str] | None = option(
-        None, "Additional host name of the server, such as the name of a proxy.", metavar="NAME"
-    )
     max_megabytes: float = setting(64, least=0.001, most=MAX_MEGA)
     max_megapixels: float = setting(64, least=0.001, most=MAX_MEGA)
     max_images: int = setting(32, least=1)
     timeout: float = setting(30, least=0.1)
+    allow_host: str = setting("")
 
     def check(self) -> None:
         """Raise an error if the extra is missing."""

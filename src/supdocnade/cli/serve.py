@@ -1,5 +1,6 @@
 """`supdocnade serve`: a web page and a REST API."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from joblib import effective_n_jobs
@@ -8,7 +9,7 @@ from supdocnade.cli.archive import default_index
 from supdocnade.cli.console import print_json, print_line, print_message
 from supdocnade.cli.model_commands import Serve
 from supdocnade.cli.stopping import SECONDS, STOPPED, allow_seconds, print_stopped
-from supdocnade.errors import StorageError
+from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.scene.corrections import CorrectionFile
 from supdocnade.scene.persistence import load_scene
@@ -23,11 +24,15 @@ def serve(options: Serve) -> int:
     """Load the model and serve it until a signal ends the server; return the exit code."""
     model, settings = options.model, serve_settings(options)
     server.check_access(options.host, settings.token, allow_open=options.allow_open)
+    check_photos(options.photos or (), settings)
     with server.bind(options.host, options.port) as bound:
         fitted = load_scene(model)
         gallery = _load_gallery(model, options.index, fitted, quiet=options.quiet)
         file = None if options.corrections is None else CorrectionFile(options.corrections)
-        service = Service(fitted, settings, folder=model, gallery=gallery, corrections=file)
+        photos = options.photos or ()
+        service = Service(
+            fitted, settings, folder=model, gallery=gallery, corrections=file, photos=photos
+        )
         service.warm_up()
         bound.listen(server.BACKLOG)  # Clients may connect as soon as the URL is printed.
         url = server.server_url(bound)
@@ -43,11 +48,24 @@ def serve(options: Serve) -> int:
     return STOPPED if interrupted else 0
 
 
+def check_photos(photos: Sequence[Path], settings: ServeSettings) -> None:
+    """Raise unless photographs are in folders that only those who may can open."""
+    for folder in photos:
+        if not folder.is_dir():
+            raise StorageError(f"there is no folder {folder}, which --photos names.")
+    if photos and settings.token is None and not settings.check_host:
+        raise InvalidArgument(
+            "--photos needs a token (SUPDOCNADE_TOKEN), since --allow-open serves everyone."
+        )
+
+
 def serve_settings(options: Serve) -> ServeSettings:
     """Return the settings of the server."""
     return ServeSettings(
         token=options.token,
-        allowed_hosts=tuple(name.lower() for name in (options.host, *(options.allow_host or ()))),
+        allowed_hosts=tuple(
+            filter(None, f"{options.host},{options.allow_host}".lower().split(","))
+        ),
         check_host=not options.allow_open,
         max_request_bytes=int(options.max_megabytes * MEGA),
         max_images=options.max_images,

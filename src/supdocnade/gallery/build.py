@@ -1,7 +1,7 @@
 """Building and updating an index of photographs.
 
 A run adds blocks of new photographs, each in a transaction, so that a run that is killed is resumed
-by the next one. Photographs are read again only if their size or modification time has changed.
+by the next one. Photographs are read again only if they or their sidecars have changed.
 """
 
 import os
@@ -30,6 +30,7 @@ from supdocnade.gallery.photo_index import (
     read_photographs,
 )
 from supdocnade.images.decode import make_thumbnail, read_image_file
+from supdocnade.images.details import Details, read_details, sidecar_paths
 from supdocnade.images.reading import READING, SkippedImage, map_images
 from supdocnade.images.source import (
     Source,
@@ -52,12 +53,13 @@ SIDE, QUALITY = 640, 80
 """Longest side of a thumbnail in pixels, and its JPEG quality."""
 
 File = tuple[str, int, int]
-"""Name of a photograph below its folder, and size and modification time of its file."""
+"""Name of a photograph below its folder, size of its file, and time of the last change of the file
+or of its sidecar."""
 
 Listed = dict[str, tuple[Source, File]]
 """Photographs with their absolute paths or addresses."""
 
-_INSERT = f"INSERT OR REPLACE INTO photographs VALUES (NULL{', ?' * 7})"
+_INSERT = f"INSERT OR REPLACE INTO photographs VALUES (NULL{', ?' * 11})"
 
 
 def build_gallery(
@@ -141,7 +143,19 @@ def _list_photographs(places: Sequence[Sequence[tuple[str, Source]]]) -> Listed:
     }
     stamps = stamp_sources([source for _, source in found.values()])
     pairs = zip(found.items(), stamps, strict=True)
-    return {path: (source, (name, *stamp)) for (path, (name, source)), stamp in pairs}
+    return {
+        path: (source, (name, size, max(time, _sidecar_time(source))))
+        for (path, (name, source)), (size, time) in pairs
+    }
+
+
+def _sidecar_time(source: Source) -> int:
+    """Return the modification time of the sidecars of a photograph, 0 if it has none."""
+    times = [0]
+    for path in sidecar_paths(source):
+        with suppress(OSError):
+            times.append(os.stat(path).st_mtime_ns)
+    return max(times)
 
 
 def _find_gone(stored: Iterable[str], listed: Listed, places: Sequence[str | Path]) -> list[str]:
@@ -189,8 +203,10 @@ class IndexWriter:
         paths: Sequence[str],
         files: Sequence[File],
         pictures: Sequence[bytes],
+        details: Sequence[Details],
         topics_NH: NDArray[np.float32],
         proba_NP: NDArray[np.float32],
+        unfamiliar_N: NDArray[np.bool_],
     ) -> None:
         """Add photographs to the index, or replace them, in a transaction.
 
@@ -201,12 +217,17 @@ class IndexWriter:
             connection = self._connection or create_index(self.folder, self.model)
             with connection:  # Commits, or rolls back after an error.
                 connection.execute("BEGIN")
-                pairs = zip(paths, files, pictures, topics_NH, proba_NP, strict=True)
-                for path, (name, *stamp), picture, topics_H, proba_P in pairs:
+                rows = zip(
+                    *(paths, files, pictures, details, topics_NH, proba_NP, unfamiliar_N.tolist()),
+                    strict=True,
+                )
+                for path, (name, *stamp), picture, about, topics_H, proba_P, unlike in rows:
                     words = "".join(f" {word}" for word in fold_words(name))
                     texts = (natural_key(path)[0], path, words)
                     values = (topics_H.astype("<f4").tobytes(), proba_P.astype("<f4").tobytes())
-                    stored = (*(text.encode(*TEXT) for text in texts), *stamp, *values)
+                    taken, camera, rating = about
+                    found = (int(unlike), taken.encode(), camera.encode(*TEXT), rating)
+                    stored = (*(text.encode(*TEXT) for text in texts), *stamp, *values, *found)
                     row = connection.execute(_INSERT, stored).lastrowid
                     connection.execute("INSERT INTO pictures VALUES (?, ?)", (row, picture))
             self._connection = put_in_place(self.folder, connection) if is_new else connection
@@ -229,16 +250,19 @@ def _add_photographs(
 ) -> dict[str, SkippedImage]:
     """Read photographs and add them; return the unreadable ones."""
     skipped: dict[str, SkippedImage] = {}
-    block: dict[str, tuple[ImageWords, bytes]] = {}
+    block: dict[str, tuple[ImageWords, bytes, Details]] = {}
 
     def write() -> None:
-        words, pictures = zip(*block.values(), strict=True)
+        words, pictures, details = zip(*block.values(), strict=True)
         paths = list(block)
         block.clear()
         photographs = fitted.compare(words)
-        proba_NP = np.hstack([fitted.class_proba(photographs), fitted.tag_proba(photographs)])
+        found = [fitted.class_proba(photographs), fitted.tag_proba(photographs)]
+        proba_NP = np.hstack(found).astype(np.float32)
         files = [listed[path][1] for path in paths]
-        writer.add(paths, files, pictures, photographs.topics_BH, proba_NP.astype(np.float32))
+        topics_NH = photographs.topics_BH
+        unlike_N = fitted.is_unfamiliar(topics_NH)
+        writer.add(paths, files, pictures, details, topics_NH, proba_NP, unlike_N)
 
     results = map_images(
         partial(_read_photograph, fitted.encoder),
@@ -263,7 +287,8 @@ def _add_photographs(
 
 def _read_photograph(
     encoder: ImageEncoder, source: Any, name: str, number: int
-) -> tuple[ImageWords, bytes]:
-    """Return the words and the thumbnail of a photograph."""
+) -> tuple[ImageWords, bytes, Details]:
+    """Return the words, the thumbnail and the details of a photograph."""
     content = read_image_file(source)
-    return encoder.encode(content, name).words, make_thumbnail(content, SIDE, QUALITY, name)
+    picture = make_thumbnail(content, SIDE, QUALITY, name)
+    return encoder.encode(content, name).words, picture, read_details(source, content)

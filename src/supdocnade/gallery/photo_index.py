@@ -15,11 +15,12 @@ import re
 import sqlite3
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.folders.tags import spell_tag
 from supdocnade.images.decode import JPEG_START
+from supdocnade.images.details import MAX_RATING
 from supdocnade.text import fold_words
 from supdocnade.threads import one_blas_thread
 
@@ -36,25 +38,31 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
+Order = Literal["match", "name", "newest", "oldest"]
+State = Literal["unsure", "unfamiliar", "reviewed", "unreviewed"]
+
 NAME, NEW_NAME = "supdocnade-index.sqlite", "supdocnade-index.partial"
 SCHEMA = (
     "CREATE TABLE about (model TEXT)",
     "CREATE TABLE photographs (id INTEGER PRIMARY KEY, sort_key BLOB, path BLOB, words BLOB, "
-    " size INTEGER, time INTEGER, topics BLOB, probabilities BLOB)",
+    "size INTEGER, time INTEGER, topics BLOB, probabilities BLOB, unfamiliar INTEGER, taken BLOB, "
+    "camera BLOB, rating INTEGER)",
     "CREATE TABLE pictures (id INTEGER PRIMARY KEY REFERENCES photographs ON DELETE CASCADE, "
     "picture BLOB)",
     "CREATE UNIQUE INDEX places ON photographs (sort_key, path)",
 )
-"""Sorted by names. Features and probabilities are rows of float32; texts are blobs, too."""
+"""Sorted by names. Features and probabilities are rows of float32; texts are blobs, too.
+`unfamiliar` is 0 or 1, and the last three are the `Details` of a photograph."""
 TEXT = ("utf-8", "surrogatepass")
 """Encoding of texts, and its errors: the name of a file may be invalid Unicode."""
 
-_FORMAT, _MAX_VALUE_BYTES, _WAIT_SECONDS = 5, 2**20, 60.0
+_FORMAT, _MAX_VALUE_BYTES, _WAIT_SECONDS = 6, 2**20, 60.0
 _SETTINGS = (
     "PRAGMA page_size = 16384",
     "PRAGMA auto_vacuum = FULL",
     f"PRAGMA user_version = {_FORMAT}",
 )
+_INTEGERS = ("id", "size", "time", "unfamiliar", "rating")
 _MAKE_AGAIN = "supdocnade index --replace makes it again"
 
 
@@ -128,7 +136,7 @@ def read_photographs(
     connection: sqlite3.Connection, folder: Path, *columns: str
 ) -> Iterator[tuple[Any, ...]]:
     """Yield columns of all photographs, in the order of their names, after checking their types."""
-    types = tuple(int if name in ("id", "size", "time") else bytes for name in columns)
+    types = tuple(int if name in _INTEGERS else bytes for name in columns)
     left = sum(path.stat().st_size for path in folder.glob(f"{NAME}*"))
     query = f"SELECT {', '.join(columns)} FROM photographs ORDER BY sort_key, path"
     for row in connection.execute(query):
@@ -171,12 +179,14 @@ class Gallery:
     paths : paths or addresses of the photographs when they were indexed.
     names : their paths below the deepest folder that has them all.
     topics_NH : their topic features.
+    unfamiliar_N : True for those unlike the training photographs.
+    taken_N, cameras, rating_N : their `Details`.
     version : part of the addresses of thumbnails, so that browsers do not show outdated ones.
     """
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, fitted: "FittedScene"):
         self.classes, self.tag_names = fitted.classes, fitted.tag_names
-        self.threshold = fitted.tag_threshold
+        self.threshold, self._unsure_below = fitted.tag_threshold, fitted.choices.unsure_below
         self._folder, self._connection, self._lock = folder, connection, threading.Lock()
         weakref.finalize(self, connection.close)
         with database_errors(folder):
@@ -191,15 +201,24 @@ class Gallery:
         """Read everything but the thumbnails; an odd value raises `ValueError`."""
         version, topics, proba = hashlib.blake2b(digest_size=4), bytearray(), bytearray()
         self._ids, parts, self.paths = list[int](), list[bytes](), list[str]()
+        unfamiliar, taken, cameras, ratings = list[int](), list[bytes](), list[str](), list[int]()
         columns = ("id", "time", "path", "words", "topics", "probabilities")
-        for row in read_photographs(self._connection, self._folder, *columns):
-            number, time, path, words, some_topics, some_proba = row
+        more = ("unfamiliar", "taken", "camera", "rating")
+        for row in read_photographs(self._connection, self._folder, *columns, *more):
+            number, time, path, words, some_topics, some_proba, *details = row
             version.update(b"%d %d " % (number, time))
             topics += some_topics
             proba += some_proba
             self._ids.append(number)
             parts.append(words)
             self.paths.append(path.decode(*TEXT))
+            unfamiliar.append(details[0])
+            taken.append(details[1])
+            cameras.append(details[2].decode(*TEXT))
+            ratings.append(details[3])
+        self.unfamiliar_N = np.array(unfamiliar, np.bool_)
+        self.taken_N, self.cameras = np.array(taken, "S19"), cameras
+        self.rating_N = np.clip(ratings, 0, MAX_RATING).astype(np.int8)
         self.version = version.hexdigest()
         self._words, self._word_ends = b"".join(parts), np.cumsum([len(each) for each in parts])
         n_classes, n_tags = len(self.classes), len(self.tag_names)
@@ -268,11 +287,12 @@ class Gallery:
         tags: Sequence[str] = (),
         words: str = "",
         min_probability: float | None = None,
+        order: Order = "match",
+        **details: Any,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the photographs that have all that is asked for, and the probability of each.
 
-        The most probable photograph comes first. The probability is the product of those of the
-        class, the tags and the words.
+        The probability is the product of those of the class, the tags and the words.
 
         Parameters
         ----------
@@ -280,28 +300,76 @@ class Gallery:
         tags : each one of `tag_names`.
         words : each is looked for in tags, in the predicted class and in the path.
         min_probability : least probability of a tag. By default, the threshold of the model.
+        order : "match", the most probable photographs first, "name", or "newest" or "oldest",
+            where those without a time are last.
+        details : arguments of `with_details`.
         """
         least = self.threshold if min_probability is None else min_probability
-        proba_N = np.ones(len(self))
+        proba_N = self.with_details(**details).astype(np.float64)
         if label is not None:
             proba_N *= self._class_matches([self.classes.index(label)])
         for tag in tags:
             proba_N *= self._tag_matches([self.tag_names.index(tag)], least)
         for word in fold_words(words):
-            matches_N = self._class_matches(_having_word(self.classes, word))
-            tag_matches_N = self._tag_matches(_having_word(self.tag_names, word), least)
-            np.maximum(matches_N, tag_matches_N, out=matches_N)
-            # A word of the path; it has letters and digits alone.
-            found_words = re.finditer(f" {word}".encode(), self._words)
-            starts = [each.start() for each in found_words]
-            matches_N[np.searchsorted(self._word_ends, starts, "right")] = 1
-            for number, (new_class, new_tags) in self._corrected.items():
-                if _having_word([new_class or "", *(new_tags or ())], word):
-                    matches_N[number] = 1
-            proba_N *= matches_N
+            proba_N *= self._word_matches(word, least)
         found = np.flatnonzero(proba_N)
-        numbers = found[np.argsort(-proba_N[found], kind="stable")]
-        return numbers, proba_N[numbers]
+        if order == "match":
+            found = found[np.argsort(-proba_N[found], kind="stable")]
+        elif order != "name":
+            found = found[np.argsort(self.taken_N[found], kind="stable")]
+            n_unknown = np.count_nonzero(self.taken_N[found] == b"")
+            known = found[n_unknown:] if order == "oldest" else found[n_unknown:][::-1]
+            found = np.concatenate([known, found[:n_unknown]])
+        return found, proba_N[found]
+
+    def with_details(
+        self,
+        *,
+        since: str = "",
+        until: str = "",
+        camera: str | None = None,
+        min_rating: int = 0,
+        state: State | None = None,
+    ) -> NDArray[np.bool_]:
+        """Return True for the photographs that have all that is asked for, (N,).
+
+        Parameters
+        ----------
+        since, until : first and last day on which they were taken, such as "2024-07-21".
+        camera : one of `cameras`.
+        min_rating : least number of stars.
+        state : "unsure" or "unfamiliar" answers, or photographs that are "reviewed" or not yet.
+        """
+        kept_N = self.rating_N >= min_rating
+        if since or until:
+            day_N = self.taken_N.astype("S10")
+            kept_N &= (day_N != b"") & (day_N >= since.encode())
+            kept_N &= day_N <= (until or "9").encode()
+        if camera is not None:
+            kept_N &= np.array([each == camera for each in self.cameras])
+        reviewed_N = np.zeros(len(self), np.bool_)
+        reviewed_N[self.reviewed] = True
+        if state in ("reviewed", "unreviewed"):
+            kept_N &= reviewed_N == (state == "reviewed")
+        elif state is not None:
+            odd_N = self.unfamiliar_N
+            if state == "unsure":
+                odd_N = self._proba_N < self._unsure_below
+            kept_N &= odd_N & ~reviewed_N
+        return kept_N
+
+    def is_unsure(self, number: int) -> bool:
+        """Return whether the probability is so low that such answers were mostly wrong."""
+        return bool(self._proba_N[number] < self._unsure_below)
+
+    @property
+    def reviewed(self) -> list[int]:
+        """Numbers of the photographs to which somebody has given a class or tags."""
+        return sorted(self._corrected)
+
+    def given(self, number: int) -> tuple[str | None, list[str] | None]:
+        """Return the class and the tags that somebody has given to a photograph; None if none."""
+        return self._corrected.get(number, (None, None))
 
     def correct(self, path: str, label: str | None, tags: Sequence[str] | None) -> None:
         """Let a class and tags count instead of the predicted ones, which count again if None.
@@ -322,11 +390,26 @@ class Gallery:
         if own is not None:
             self._presence_AN[:, number] = [name in own for name in self.tag_names]
         self._corrected[number] = label, own
+        if label is None and own is None:
+            del self._corrected[number]
         self.__dict__.pop("_tag_counts", None)
 
     def _class_matches(self, classes: Sequence[int]) -> Floats:
         """Return the probability of the predicted class, 0 if it is not one of these."""
         return np.where(np.isin(self._predicted_N, classes), self._proba_N, 0.0)
+
+    def _word_matches(self, word: str, least: float) -> Floats:
+        """Return the probability of a word: of the class or the tags that have it, or 1."""
+        matches_N = self._class_matches(_having_word(self.classes, word))
+        tag_matches_N = self._tag_matches(_having_word(self.tag_names, word), least)
+        np.maximum(matches_N, tag_matches_N, out=matches_N)
+        # A word of the path; it has letters and digits alone.
+        starts = [each.start() for each in re.finditer(f" {word}".encode(), self._words)]
+        matches_N[np.searchsorted(self._word_ends, starts, "right")] = 1
+        for number, (new_class, new_tags) in self._corrected.items():
+            if _having_word([new_class or "", *(new_tags or ())], word):
+                matches_N[number] = 1
+        return matches_N
 
     def _tag_matches(self, tags: Sequence[int], least: float) -> Floats:
         """Return the largest probability of some tags, 0 if it is less than it must be."""
@@ -354,9 +437,13 @@ class Gallery:
         counts_C = counts_C[: len(self.classes)]  # Without classes that the model does not know.
         return _rank_counts(counts_C, self.classes)
 
+    def count_cameras(self, numbers: Int64s) -> list[tuple[str, int]]:
+        """Return the cameras of some photographs with their numbers, the most frequent first."""
+        return Counter(filter(None, map(self.cameras.__getitem__, numbers.tolist()))).most_common()
+
     def label(self, number: int) -> tuple[str, float] | None:
         """Return the best class and its probability; None if there is no class."""
-        new_class, _ = self._corrected.get(number, (None, None))
+        new_class, _ = self.given(number)
         if new_class is not None:
             return new_class, 1.0
         if not self.classes:
@@ -365,7 +452,7 @@ class Gallery:
 
     def tags(self, number: int) -> list[tuple[str, float]]:
         """Return the tags of a photograph, the most probable first."""
-        _, new_tags = self._corrected.get(number, (None, None))
+        _, new_tags = self.given(number)
         if new_tags is not None:
             return [(tag, 1.0) for tag in new_tags]
         proba_A = self._presence_AN[:, number]

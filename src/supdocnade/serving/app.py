@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from supdocnade import __version__
 from supdocnade.serving.browse_routes import browse_routes
+from supdocnade.serving.photo_routes import photo_routes
 from supdocnade.serving.predict_routes import image_routes
 from supdocnade.serving.problems import PROBLEM_TYPES, ApiError, Problem, openapi_responses
 from supdocnade.serving.service import Service
@@ -160,7 +161,7 @@ def make_app(service: Service) -> FastAPI:
         separate_input_output_schemas=False,
     )
     refusals = openapi_responses("unauthorized", "foreign_page", "unknown_host")
-    for make_routes in (image_routes, browse_routes):
+    for make_routes in (image_routes, browse_routes, photo_routes):
         routes, checks = make_routes(service), [Depends(refuse_unknown)]
         app.include_router(routes, prefix="/v1", responses=refusals, dependencies=checks)
     app.include_router(page_routes(service))
@@ -306,7 +307,7 @@ def _check_host(headers: Headers, allowed: tuple[str, ...]) -> None:
         raise ApiError(
             "unknown_host",
             f"this server does not accept the host name {host[:100]!r}; to accept it, start the "
-            "server with --allow-host and that name.",
+            "server with --set allow_host=NAME.",
         )
 
 

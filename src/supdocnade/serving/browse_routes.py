@@ -1,26 +1,35 @@
 """Routes that show the model and the gallery, and keep corrections of photographs.
 
 A correction names a photograph of the gallery by its number, whose path the index knows, or an
-image by the digest that its prediction gave. Neither is ever opened or written by the server.
+image by the digest that its prediction gave.
 """
 
 import asyncio
 import json
+from datetime import date
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+import numpy as np
+from fastapi import APIRouter, Query, Request, Response
 
 from supdocnade import __version__
 from supdocnade.errors import StorageError
 from supdocnade.folders.metadata import distinct_tags, parse_label
 from supdocnade.folders.tags import spell_tag
-from supdocnade.gallery.photo_index import Gallery
+from supdocnade.gallery.photo_index import Gallery, Order, State
+from supdocnade.images.details import MAX_RATING
 from supdocnade.scene.corrections import Correction, CorrectionFile
-from supdocnade.serving.explore import describe_overview, describe_photograph, describe_similar
-from supdocnade.serving.problems import ApiError, openapi_responses
+from supdocnade.serving.explore import (
+    describe_overview,
+    describe_photograph,
+    describe_similar,
+    printable,
+)
+from supdocnade.serving.problems import ApiError, not_found, openapi_responses
 from supdocnade.serving.schemas import (
     JPEG,
+    MAX_NUMBER,
     CorrectionIn,
     CorrectionOut,
     CorrectionsOut,
@@ -28,13 +37,14 @@ from supdocnade.serving.schemas import (
     LimitsOut,
     ModelOut,
     NeighbourOut,
+    Number,
     SearchOut,
 )
 from supdocnade.serving.service import Service
 from supdocnade.serving.uploads import read_correction
 from supdocnade.text import clean_name
 
-MAX_PAGE_SIZE, MAX_NUMBER = 200, 2**31
+MAX_PAGE_SIZE = 200
 MAX_TERMS, MAX_WORDS = 20, 200
 CACHED = {"Cache-Control": "private, max-age=86400"}
 
@@ -44,7 +54,6 @@ CORRECTION_ERRORS = openapi_responses(
     "not_kept",
 )
 
-Number = Annotated[int, Path(ge=0, le=MAX_NUMBER)]
 Offset = Annotated[int, Query(ge=0, le=MAX_NUMBER)]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)]
 Version = Annotated[str, Query(description="Has no effect but on caches.", max_length=MAX_WORDS)]
@@ -65,6 +74,7 @@ def browse_routes(service: Service) -> APIRouter:
         n_images=int(fitted.data.get("n_images", 0)),
         held_out=fitted.held_out.figures,
         gallery=None if service.gallery is None else len(service.gallery),
+        photos=list(service.photos),
         corrections=service.training_command,
         limits=LimitsOut(
             request_bytes=settings.max_request_bytes,
@@ -96,7 +106,7 @@ def browse_routes(service: Service) -> APIRouter:
     async def example_picture(number: Number, v: Version = "") -> Response:
         """Show the thumbnail of a training photograph."""
         if number >= len(examples):
-            raise _not_found("example", number, len(examples))
+            raise not_found("example", number, len(examples))
         return _jpeg(examples[number])
 
     _add_gallery_routes(service, routes)
@@ -105,7 +115,6 @@ def browse_routes(service: Service) -> APIRouter:
 
 
 def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
-    gallery_with = partial(_gallery_with, service)
     errors = openapi_responses("no_gallery", "invalid_argument", "not_found")
 
     @routes.get("/gallery", responses=errors)
@@ -131,18 +140,39 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
                 "are given.",
             ),
         ] = None,
+        since: Annotated[date | None, Query(description="First day they were taken.")] = None,
+        until: Annotated[date | None, Query(description="Last day they were taken.")] = None,
+        camera: Annotated[str | None, Query(max_length=MAX_WORDS)] = None,
+        min_rating: Annotated[int, Query(ge=0, le=MAX_RATING, description="Stars.")] = 0,
+        state: Annotated[
+            State | None,
+            Query(description="Unsure or unfamiliar answers, or photographs reviewed or not yet."),
+        ] = None,
+        order: Annotated[
+            Order, Query(description="By default, the most probable first.")
+        ] = "match",
         offset: Offset = 0,
         limit: Limit = 60,
     ) -> SearchOut:
-        """List photographs of the gallery; those that a search finds by probability."""
-        terms = {"tags": tag or [], "words": words, "min_probability": min_probability}
+        """List photographs of the gallery that have all that is asked for."""
+        terms = {
+            "tags": tag or [],
+            "words": words,
+            "min_probability": min_probability,
+            "since": since.isoformat() if since else "",
+            "until": until.isoformat() if until else "",
+            "camera": camera,
+            "min_rating": min_rating,
+            "state": state,
+            "order": order,
+        }
         search = partial(_search, service.get_gallery(), label, terms, offset, limit)
         return await asyncio.to_thread(search)
 
     @routes.get("/gallery/{number}/similar", responses=errors)
     async def list_similar(number: Number, limit: Limit = 24) -> list[NeighbourOut]:
         """List the photographs of the gallery most similar to one of them."""
-        gallery = gallery_with(number)
+        gallery = service.gallery_with(number)
         return await asyncio.to_thread(
             lambda: describe_similar(
                 gallery, gallery.picture(number), gallery.topics_NH[number], limit, but=number
@@ -152,12 +182,12 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
     @routes.get("/gallery/{number}", response_model=NeighbourOut, responses=errors)
     async def photograph(number: Number) -> NeighbourOut:
         """Describe a photograph of the gallery."""
-        return describe_photograph(gallery_with(number), number)
+        return describe_photograph(service.gallery_with(number), number)
 
     @routes.get("/gallery/{number}/picture", response_class=Response, responses={**JPEG, **errors})
     async def photograph_picture(number: Number, v: Version = "") -> Response:
         """Show the thumbnail of a photograph of the gallery."""
-        return _jpeg(await asyncio.to_thread(gallery_with(number).picture, number))
+        return _jpeg(await asyncio.to_thread(service.gallery_with(number).picture, number))
 
 
 def _search(
@@ -184,25 +214,16 @@ def _search(
         for row, match in zip(rows[page].tolist(), matches[page].tolist(), strict=True)
     ]
     further = [(name, count) for name, count in gallery.count_tags(rows) if name not in tags]
+    cameras = gallery.count_cameras(rows)
     return SearchOut(
         total=len(rows),
         offset=offset,
         photographs=photographs,
         classes=[CountOut(name=name, count=count) for name, count in classes],
         tags=[CountOut(name=name, count=count) for name, count in further],
+        cameras=[CountOut(name=printable(name), count=count) for name, count in cameras],
+        reviewed=len(np.intersect1d(rows, gallery.reviewed)),
     )
-
-
-def _gallery_with(service: Service, number: int) -> Gallery:
-    """Return the gallery, which has a photograph with this number."""
-    gallery = service.get_gallery()
-    if number >= len(gallery):
-        raise _not_found("photograph", number, len(gallery))
-    return gallery
-
-
-def _not_found(kind: str, number: int, count: int) -> ApiError:
-    return ApiError("not_found", f"there is no {kind} {number}; there are {count}.")
 
 
 def _jpeg(content: bytes) -> Response:
@@ -251,7 +272,7 @@ def _read_correction(service: Service, given: CorrectionIn) -> Correction:
     if given.photograph is not None and given.key is not None:
         raise ApiError("invalid_argument", "photograph and key must not both be given.")
     if given.photograph is not None:
-        name = _gallery_with(service, given.photograph).paths[given.photograph]
+        name = service.gallery_with(given.photograph).paths[given.photograph]
     elif given.key is not None:
         name = clean_name(given.file or "image")
     elif given.file is not None and _get_file(service).has(given.file):

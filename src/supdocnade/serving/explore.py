@@ -87,15 +87,22 @@ def describe_photograph(
     near_duplicate: bool = False,
 ) -> NeighbourOut:
     """Return the description of a photograph of the gallery."""
-    label = gallery.label(row)
+    label, given = gallery.label(row), gallery.given(row)
     return NeighbourOut(
         photograph=row,
-        name=_printable(gallery.names[row]),
-        path=_printable(gallery.paths[row]),
+        name=printable(gallery.names[row]),
+        path=printable(gallery.paths[row]),
         picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
         label=None if label is None else label[0],
         probability=None if label is None else label[1],
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in gallery.tags(row)],
+        taken=gallery.taken_N[row].decode("ascii", "replace") or None,
+        camera=printable(gallery.cameras[row]) or None,
+        rating=int(gallery.rating_N[row]) or None,
+        unsure=gallery.is_unsure(row),
+        unfamiliar=bool(gallery.unfamiliar_N[row]),
+        label_given=given[0] is not None,
+        tags_given=given[1] is not None,
         distance=distance,
         match=match,
         near_duplicate=near_duplicate,
@@ -134,5 +141,6 @@ def near_duplicates(gallery: Gallery, picture: bytes, numbers: Sequence[int]) ->
     return {number for number, group in zip(numbers, groups, strict=True) if group == first}
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
+    """Return a name without the bytes that are invalid in Unicode."""
     return name.encode("utf-8", "replace").decode()

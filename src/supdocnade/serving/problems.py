@@ -13,6 +13,7 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "invalid_request": (400, "The request is malformed"),
     "unauthorized": (401, "The token is missing or wrong"),
     "foreign_page": (403, "Requests from pages of other origins are refused"),
+    "not_named": (403, "The server was not started with the folder of the photograph"),
     "not_found": (404, "The resource does not exist"),
     "no_gallery": (404, "This server has no gallery"),
     "no_corrections": (404, "This server keeps no corrections"),
@@ -29,7 +30,7 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "internal_error": (500, "Internal error of the server"),
     "overloaded": (503, "The server is overloaded"),
     "too_slow": (503, "The prediction was not ready in time"),
-    "not_kept": (507, "The correction cannot be kept"),
+    "not_kept": (507, "The correction, or the record of keywords, cannot be kept"),
 }
 """Status and title of every error code."""
 
@@ -102,6 +103,11 @@ class ApiError(Exception):
             headers=self.headers,
             media_type=MEDIA_TYPE,
         )
+
+
+def not_found(kind: str, number: int, count: int) -> ApiError:
+    """Return the error of a number that nothing of its kind has."""
+    return ApiError("not_found", f"there is no {kind} {number}; there are {count}.")
 
 
 def openapi_responses(*codes: str) -> dict[int | str, dict[str, Any]]:

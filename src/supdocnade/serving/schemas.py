@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from supdocnade.serving.problems import Problem
@@ -18,6 +19,8 @@ class Schema(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+MAX_NUMBER = 2**31
+Number = Annotated[int, Path(ge=0, le=MAX_NUMBER)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -137,6 +140,15 @@ class NeighbourOut(Schema):
     probability: Probability | None
     tags: list[TagOut]
     path: str = Field(description="Path of the photograph when it was indexed.")
+    taken: str | None = Field(
+        description="Time at which it was taken, such as 2024-07-21T14:03:00."
+    )
+    camera: str | None
+    rating: int | None = Field(description="Stars, 1 to 5.")
+    unsure: bool = Field(description="As for a prediction.")
+    unfamiliar: bool = Field(description="As for a prediction.")
+    label_given: bool = Field(description="The class is one that somebody has given.")
+    tags_given: bool = Field(description="The tags are those that somebody has given.")
     distance: float | None = Field(
         None, ge=0, description="Distance in topic space; 0 for the same photograph."
     )
@@ -167,6 +179,16 @@ class SearchOut(Schema):
         description="Classes of the photographs found, whatever `label` is."
     )
     tags: list[CountOut] = Field(description="Further tags of the photographs found.")
+    cameras: list[CountOut] = Field(description="Cameras of the photographs found.")
+    reviewed: int = Field(description="Number of them that somebody has given a class or tags.")
+
+
+class KeywordsOut(Schema):
+    """Keywords that were written to photographs, or removed again."""
+
+    changed: int = Field(description="Number of photographs.")
+    failed: list[str] = Field(description="What could not be written, at most 20 sentences.")
+    undo: str | None = Field(description="Command that removes them again.")
 
 
 class LimitsOut(Schema):
@@ -192,6 +214,9 @@ class ModelOut(Schema):
     held_out: dict[str, float] = Field(description="Metrics on the held-out set.")
     gallery: int | None = Field(
         description="Number of photographs in the gallery; null without a gallery."
+    )
+    photos: list[str] = Field(
+        description="Folders whose photographs the page may open, and give keywords."
     )
     corrections: str | None = Field(
         description="Command that learns from the corrections; null if the server keeps none."

@@ -29,7 +29,7 @@ from supdocnade.report.heatmap import contribution_scale
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corrections import Correction, CorrectionFile
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_compared
-from supdocnade.serving.problems import ApiError
+from supdocnade.serving.problems import ApiError, not_found
 from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget, NamedImage
 from supdocnade.threads import limit_threads
 from supdocnade.visual_words.encoder import ImageWords
@@ -214,10 +214,12 @@ class Service:
     folder : folder of the model, whose name is on the page.
     gallery : index of photographs, if any.
     corrections : file that keeps what people correct, if any.
+    photos : folders whose photographs may be opened, and given keywords.
 
     Attributes
     ----------
     n_waiting : number of images that wait for a worker.
+    keyword_record : record of the keywords that it has written, if any.
     """
 
     def __init__(
@@ -228,15 +230,17 @@ class Service:
         folder: Path = Path("model"),
         gallery: Gallery | None = None,
         corrections: CorrectionFile | None = None,
+        photos: Sequence[Path] = (),
     ):
         self.fitted, self.settings, self.gallery = fitted, settings, gallery
         self.folder, self.name = folder, Path(os.path.abspath(folder)).name
-        self.corrections = corrections
+        self.corrections, self.photos = corrections, tuple(map(os.path.realpath, photos))
         self.correct_gallery(() if corrections is None else corrections.newest(0, len(corrections)))
         self.fingerprint = fitted.fingerprint()
         self.memory = MemoryBudget(settings.max_held_bytes)
         self.draining = False
         self.n_waiting = 0
+        self.keyword_record: Path | None = None
         self._n_delayed, self._seconds_per_image = 0, 0.0
         self._workers = ThreadPoolExecutor(settings.n_workers, "supdocnade-worker")
         self._free_workers, self._freed = asyncio.Semaphore(settings.n_workers), 0.0
@@ -262,6 +266,13 @@ class Service:
                 "no_gallery", "this server has no gallery; supdocnade index MODEL PHOTOS makes one."
             )
         return self.gallery
+
+    def gallery_with(self, number: int) -> Gallery:
+        """Return the gallery, which has a photograph with this number."""
+        gallery = self.get_gallery()
+        if number >= len(gallery):
+            raise not_found("photograph", number, len(gallery))
+        return gallery
 
     def correct_gallery(self, corrections: Sequence[Correction]) -> None:
         """Let corrections of photographs of the gallery count when they are searched and shown."""

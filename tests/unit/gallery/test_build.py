@@ -59,6 +59,26 @@ def test_an_index_grows_and_shrinks(tmp_path, fitted, monkeypatch):
     assert (tmp_path / "index" / NAME).stat().st_size < size
 
 
+def test_details_are_kept_and_a_changed_sidecar_is_read(tmp_path, fitted, monkeypatch):
+    _, photos = build_index(tmp_path)
+    first, *_ = sorted(photos.glob("*/*.jpg"))
+    packet = '<rdf:Description xmp:Rating="{}" exif:DateTimeOriginal="2024-07-21T14:03:00"/>'
+    sidecar = first.with_name(f"{first.name}.xmp")
+    sidecar.write_text(packet.format(4))
+    read = counted(monkeypatch)
+    gallery, _, changes = build_gallery(fitted, photos, tmp_path / "index")
+    assert (read, changes["changed"]) == ([first.name], 1)
+    assert (gallery.taken_N[0], gallery.cameras[0], gallery.rating_N[0]) == (
+        b"2024-07-21T14:03:00",
+        "",
+        4,
+    )
+    assert gallery.unfamiliar_N.tolist() == fitted.is_unfamiliar(gallery.topics_NH).tolist()
+    sidecar.unlink()
+    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index")
+    assert (len(read), gallery.rating_N[0]) == (2, 0)
+
+
 def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
     monkeypatch.setattr(build, "BLOCK_SIZE", 5)
     whole, photos = build_index(tmp_path)

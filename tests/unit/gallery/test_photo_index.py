@@ -64,6 +64,62 @@ def test_words_are_found_in_tags_classes_and_paths(gallery):
     assert len(gallery.search(words=" ")[0]) == 24
 
 
+def describe(gallery, number, *, taken="", camera="", rating=0, unfamiliar=False):
+    """Give a photograph of a gallery other details."""
+    gallery.taken_N[number], gallery.cameras[number] = taken.encode(), camera
+    gallery.rating_N[number], gallery.unfamiliar_N[number] = rating, unfamiliar
+
+
+@pytest.fixture
+def described(folder, fitted):
+    gallery = Gallery.load(folder / "index", fitted)
+    describe(gallery, 2, taken="2023-12-31T23:59:59", camera="Canon EOS 80D", rating=5)
+    describe(gallery, 4, taken="2024-01-01T00:00:00", camera="Canon EOS 80D", rating=3)
+    describe(gallery, 9, taken="2024-06-01T12:00:00", camera="X100V", unfamiliar=True)
+    return gallery
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"since": "2024-01-01"}, [4, 9]),
+        ({"until": "2024-01-01"}, [2, 4]),
+        ({"since": "2024-01-01", "until": "2024-01-01"}, [4]),
+        ({"since": "2023-01-01", "order": "newest"}, [9, 4, 2]),
+        ({"since": "2023-01-01", "order": "oldest"}, [2, 4, 9]),
+        ({"camera": "Canon EOS 80D", "order": "name"}, [2, 4]),
+        ({"camera": "nothing"}, []),
+        ({"min_rating": 4}, [2]),
+        ({"state": "unfamiliar"}, [9]),
+    ],
+)
+def test_photographs_are_found_by_date_camera_and_rating(described, asked, expected):
+    assert described.search(**asked)[0].tolist() == expected
+
+
+def test_photographs_without_a_time_are_last(described):
+    others = [number for number in range(24) if number not in (2, 4, 9)]
+    assert described.search(order="newest")[0].tolist() == [9, 4, 2, *others]
+    assert described.search(order="oldest")[0].tolist() == [2, 4, 9, *others]
+    assert described.count_cameras(np.arange(24)) == [("Canon EOS 80D", 2), ("X100V", 1)]
+
+
+def test_photographs_are_found_by_the_state_of_their_review(described, fitted):
+    path = described.paths[9]
+    described._unsure_below = described.label(4)[1] + 1e-9
+    unsure = [n for n in range(24) if described.label(n)[1] < described._unsure_below]
+    assert sorted(described.search(state="unsure")[0]) == unsure
+    assert 4 in unsure
+    assert described.is_unsure(4)
+    described.correct(path, None, [])
+    assert described.given(9) == (None, [])
+    assert described.search(state="reviewed")[0].tolist() == described.reviewed == [9]
+    assert described.search(state="unfamiliar")[0].tolist() == []
+    assert 9 not in described.search(state="unreviewed", order="name")[0]
+    described.correct(path, None, None)
+    assert described.reviewed == []
+
+
 def test_a_whole_word_is_preferred_to_a_longer_one():
     names = ("sea", "sea water", "seal", "deep sea")
     assert _having_word(names, "sea") == [0, 1, 3]
@@ -128,6 +184,8 @@ def test_a_damaged_index_is_refused_with_a_sentence(tmp_path, fitted, damage):
         ("UPDATE photographs SET probabilities = NULL WHERE id = 3", "wrong type"),
         ("UPDATE photographs SET time = 'now' WHERE id = 3", "wrong type"),
         ("UPDATE photographs SET path = x'ff' WHERE id = 3", "invalid start byte"),
+        ("UPDATE photographs SET taken = 7 WHERE id = 3", "wrong type"),
+        ("UPDATE photographs SET camera = x'ff' WHERE id = 3", "invalid start byte"),
         ("UPDATE photographs SET words = zeroblob(9000000) WHERE id < 5", "too big"),
         ("UPDATE pictures SET picture = x'00' WHERE id = 3", "thumbnail"),
         ("UPDATE pictures SET picture = NULL WHERE id = 3", "startswith"),
@@ -137,7 +195,7 @@ def test_a_damaged_index_is_refused_with_a_sentence(tmp_path, fitted, damage):
         ("DROP INDEX places", "its tables"),
         ("CREATE TRIGGER a AFTER INSERT ON about BEGIN SELECT 1; END", "its tables"),
         ("ALTER TABLE pictures RENAME TO old", "its tables"),
-        ("PRAGMA user_version = 3", "has format 3, this version reads 5; supdocnade index --rep"),
+        ("PRAGMA user_version = 3", "has format 3, this version reads 6; supdocnade index --rep"),
     ],
 )
 def test_forged_values_are_refused(tmp_path, fitted, statement, expected):

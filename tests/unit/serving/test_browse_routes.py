@@ -49,6 +49,24 @@ def test_gallery_is_filtered_by_class_and_tag(server):
     check_problem(server.get("/v1/model?x"), 422, "invalid_argument")
 
 
+def test_gallery_is_filtered_by_details(gallery, path):
+    with make_client(gallery, corrections=CorrectionFile(path)) as client:
+        client.post("/v1/corrections", json={"photograph": 7, "label": "coast"})
+        found = client.get("/v1/gallery?state=reviewed").json()
+        (photo,) = found["photographs"]
+        assert (found["total"], found["reviewed"], found["cameras"]) == (1, 1, [])
+        assert (photo["photograph"], photo["label_given"], photo["tags_given"]) == (7, True, False)
+        assert (photo["taken"], photo["camera"], photo["rating"]) == (None, None, None)
+        everything = client.get("/v1/gallery?state=unreviewed&order=name").json()
+        numbers = [each["photograph"] for each in everything["photographs"]]
+        assert numbers == [number for number in range(24) if number != 7]
+        assert client.get("/v1/gallery?since=2024-01-01&min_rating=1").json()["total"] == 0
+        client.post("/v1/corrections", json={"file": gallery.paths[7]})
+    for wrong in ("since=soon", "min_rating=6", "state=odd", "order=best"):
+        with make_client(gallery) as client:
+            check_problem(client.get(f"/v1/gallery?{wrong}"), 422, "invalid_argument")
+
+
 def test_gallery_describes_a_photograph_and_those_similar_to_it(server):
     everything = server.get("/v1/gallery?limit=200").json()
     assert server.get("/v1/gallery/3").json() == everything["photographs"][3]

@@ -6,7 +6,7 @@ import { announce, bdi, h, plural } from "./dom.js";
 const PAGE_SIZE = 60;
 let nForms = 0;
 
-const said = ({ label, tags }) => [label, ...(tags ?? [])].filter((each) => each !== null && each !== undefined).join(", ") || "no tags";
+export const said = ({ label, tags }) => [label, ...(tags ?? [])].filter((each) => each !== null && each !== undefined).join(", ") || "no tags";
 
 // A button that opens a form to correct a photograph. The target is its number in the gallery, or its key and file name.
 export function correctionPanel(model, target, name, predicted, onSaved = () => {}) {
@@ -17,7 +17,7 @@ export function correctionPanel(model, target, name, predicted, onSaved = () => 
       const form = correctionForm(model, name, current, closed, async (given) => {
         await post("/v1/corrections", { ...target, ...given });
         current = given;
-        onSaved();
+        onSaved(given);
       });
       panel.replaceChildren(form);
       form.querySelector("input, button").focus();

@@ -37,3 +37,15 @@ export function render(section, children) {
   const heading = section.querySelector("h1");
   if (heading) heading.tabIndex = -1;
 }
+
+export function saveFile(name, type, ...parts) {
+  const link = h("a", { href: URL.createObjectURL(new Blob(parts, { type })), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+// Saves rows as a CSV file that spreadsheets open; a cell is never a formula.
+export function saveTable(name, header, rows) {
+  const quote = (text) => `"${String(text ?? "").replaceAll('"', '""').replace(/^[=+\-@\t\r]/, "'$&")}"`;
+  saveFile(name, "text/csv", `\ufeff${header.join(",")}\r\n`, rows.map((row) => `${row.map(quote).join(",")}\r\n`).join(""));
+}

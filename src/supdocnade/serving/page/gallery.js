@@ -1,9 +1,10 @@
 // The view of the indexed photographs: by class, tags and words, and by similarity.
 
-import { get, getBlob, loadPicture } from "./api.js";
+import { get, getBlob, loadPicture, post } from "./api.js";
 import { correctionPanel } from "./corrections.js";
-import { announce, bdi, className, h, percent, plural } from "./dom.js";
+import { announce, bdi, className, h, percent, plural, saveFile, saveTable } from "./dom.js";
 import { addFiles } from "./photographs.js";
+import { Review } from "./review.js";
 
 const PAGE_SIZE = 60;
 
@@ -12,15 +13,25 @@ export const galleryLink = (kind, name) => `#/gallery?${new URLSearchParams({ [k
 // A link for a class or tag, which may be one of a correction that the model does not know.
 const linkAmong = (known, kind, name) => galleryLink(known.includes(name) ? kind : "words", name);
 
-export function photoGrid(photographs, size = "") {
-  return h("ul", { class: `photo-grid ${size}` }, photographs.map((each) => {
-    const image = loadPicture(h("img", { alt: "", loading: "lazy", width: 160, height: 120 }), each.picture);
-    const match = each.match === null ? null : h("span", { class: "soft" }, `${percent(each.match)} match`);
-    return h("li", {}, h("a", { href: `#/gallery/${each.photograph}` }, image,
-      h("span", { class: "caption" }, h("span", { class: "first" }, bdi(each.label ?? each.name), match), h("small", {}, bdi(each.name)),
-        each.distance === 0 ? h("strong", {}, "the same photograph") : each.near_duplicate ? h("strong", {}, "near-duplicate") : null)));
-  }));
+const stars = (rating) => "★".repeat(rating);
+
+// The marks of a photograph: what to look at, and what people have given.
+const marks = (photo) => [photo.label_given || photo.tags_given ? h("strong", { class: "given" }, "✓ reviewed") : null,
+  photo.unsure && !photo.label_given ? h("strong", { class: "unsure" }, "unsure") : null,
+  photo.unfamiliar && !photo.label_given ? h("strong", { class: "unsure" }, "unlike anything learned") : null];
+
+function photoLink(photo, withTags) {
+  const image = loadPicture(h("img", { alt: "", loading: "lazy", width: 160, height: 120 }), photo.picture);
+  const match = photo.match === null ? null : h("span", { class: "soft" }, `${percent(photo.match)} match`);
+  return h("a", { href: `#/gallery/${photo.photograph}` }, image,
+    h("span", { class: "caption" }, h("span", { class: "first" }, bdi(photo.label ?? photo.name), match), h("small", {}, bdi(photo.name)),
+      withTags ? h("span", { class: "suggested" }, photo.tags.map((each) => each.tag).join(", ") || "no tags") : null,
+      withTags ? marks(photo) : null,
+      photo.distance === 0 ? h("strong", {}, "the same photograph") : photo.near_duplicate ? h("strong", {}, "near-duplicate") : null));
 }
+
+export const photoGrid = (photographs, size = "") =>
+  h("ul", { class: `photo-grid ${size}` }, photographs.map((each) => h("li", {}, photoLink(each, false))));
 
 export async function galleryView(model, path, query) {
   if (model.gallery === null) {
@@ -32,15 +43,18 @@ export async function galleryView(model, path, query) {
   return path ? photographView(model, path) : listView(model, query);
 }
 
-let lastSearch = ""; // Where the view of one photograph leads back to.
+// Parameters of a search with one value. Their names are those of the URL of the page, and of the server.
+const PARAMETERS = ["label", "words", "since", "until", "camera", "min_rating", "state", "order"];
+let last = { search: "", request: "", numbers: [], total: 0 }; // The search that led to the view of one photograph.
+
+const readSearch = (query) =>
+  ({ ...Object.fromEntries(PARAMETERS.map((name) => [name, query.get(name) ?? ""])), tags: query.getAll("tag"), unlikely: query.has("unlikely") });
 
 // Returns the parameters of a search that the server knows.
-function requestFor({ label, tags, words, unlikely }) {
-  const request = new URLSearchParams();
-  if (label) request.set("label", label);
-  tags.forEach((tag) => request.append("tag", tag));
-  if (words) request.set("words", words);
-  if (unlikely) request.set("min_probability", "0");
+function requestFor(search) {
+  const request = new URLSearchParams(PARAMETERS.filter((name) => search[name]).map((name) => [name, search[name]]));
+  search.tags.forEach((tag) => request.append("tag", tag));
+  if (search.unlikely) request.set("min_probability", "0");
   return request;
 }
 
@@ -54,23 +68,93 @@ function openSearch(search) {
 }
 
 async function listView(model, query) {
-  lastSearch = String(query);
-  const search = { label: query.get("label"), tags: query.getAll("tag"), words: query.get("words") ?? "", unlikely: query.has("unlikely") };
+  const search = readSearch(query);
   const { label, tags, words } = search;
   const request = requestFor(search);
   const found = await get(`/v1/gallery?${request}&limit=${PAGE_SIZE}`);
-  const grid = photoGrid(found.photographs);
+  last = { search: String(query), request, numbers: [], total: found.total };
+  const grid = h("ul", { class: "photo-grid tagged" });
+  const summary = h("p", { class: "soft" });
+  const review = model.corrections ? new Review(model, grid, { tag: tags.length === 1 ? tags[0] : null, onDone: async () => {
+    const { total, reviewed } = await get(`/v1/gallery?${request}&limit=1`);
+    summary.textContent = summarize(search, total, reviewed);
+  } }) : null;
+  const append = (photographs) => photographs.forEach((photo) => addPhotograph(grid, review, photo));
+  append(found.photographs);
   const asked = [...tags, ...(words ? [words] : [])].flatMap((each, i) => [i ? ", " : "", bdi(each)]);
   const title = label && asked.length ? [bdi(label), " with ", ...asked] : label ? [bdi(label)] : asked.length ? asked : ["All photographs"];
   // A search that finds nothing may find photographs with less likely tags.
   const asksLikely = asked.length && (search.unlikely || found.total || (await get(`/v1/gallery?${requestFor({ ...search, unlikely: true })}&limit=1`)).total);
   const more = h("div", { class: "more" });
-  if (found.total > found.photographs.length) more.append(moreButton(grid, request, found.total));
+  if (found.total > found.photographs.length) more.append(moreButton(grid, request, found.total, append));
   announce(`${plural(found.total, "photograph")}.`);
-  return [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, ...title), filters(model, search, found),
-    h("p", { class: "soft" }, found.total ? `${plural(found.total, "photograph")}${label || asked.length ? ", most probable first" : ""}. ` : "No matching photographs. ",
-      asksLikely ? likelyButton(search) : null),
-    words && !found.total ? nearestNames(model, search) : null, grid, more];
+  summary.textContent = summarize(search, found.total, found.reviewed);
+  const actions = h("div", { class: "list-actions" }, asksLikely ? likelyButton(search) : null,
+    review && found.total ? h("button", { type: "button", class: "quiet inline", onclick: () => review.select(true) }, "Select all shown") : null,
+    ...(found.total ? exportButtons(request) : []), review && model.photos.length ? keywordsButton() : null);
+  return [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, ...title), filters(model, search, found), summary, actions,
+    words && !found.total ? nearestNames(model, search) : null, grid, more, review?.bar ?? null];
+}
+
+const ORDERS = { match: "most probable first", name: "by name", newest: "newest first", oldest: "oldest first" };
+
+function summarize(search, total, reviewed) {
+  if (!total) return "No matching photographs. ";
+  const isSorted = search.order || search.label || search.words || search.tags.length;
+  return `${plural(total, "photograph")}${isSorted ? `, ${ORDERS[search.order || "match"]}` : ""}${reviewed ? `, ${reviewed.toLocaleString("en")} reviewed` : ""}. `;
+}
+
+function addPhotograph(grid, review, photo) {
+  let shown = photo;
+  const element = h("li", {}, photoLink(photo, true));
+  last.numbers.push(photo.photograph);
+  grid.append(element);
+  review?.add(element, photo.name, { photograph: photo.photograph }, () => shown, async () => {
+    shown = { ...(await get(`/v1/gallery/${photo.photograph}`)), match: photo.match };
+    const old = element.querySelector("a");
+    const hadFocus = old === document.activeElement;
+    old.replaceWith(photoLink(shown, true));
+    if (hadFocus) element.querySelector("a").focus();
+  });
+}
+
+// Buttons that save all photographs of a search, as a list of paths for other commands, or as a table.
+function exportButtons(request) {
+  const button = (text, save) => h("button", { type: "button", class: "quiet inline", onclick: async (event) => {
+    event.target.disabled = true;
+    const all = [];
+    for (let total = Infinity; all.length < total;) {
+      const page = await get(`/v1/gallery?${request}&limit=200&offset=${all.length}`);
+      ({ total } = page);
+      all.push(...page.photographs);
+    }
+    save(all);
+    event.target.disabled = false;
+  } }, text);
+  return [button("Save list", (all) => saveFile("photographs.txt", "text/plain", all.map((each) => `${each.path}\n`).join(""))),
+    button("Save CSV", (all) => saveTable("photographs.csv", ["file", "label", "probability", "tags", "taken", "camera", "rating"], all.map((each) =>
+      [each.path, each.label, each.probability?.toFixed(4), each.tags.map((tag) => tag.tag).join("|"), each.taken, each.camera, each.rating])))];
+}
+
+// Writes the tags that people gave as keywords, after a question, and takes them back.
+function keywordsButton() {
+  const place = h("span", { class: "keywords" });
+  const button = (text, action) => h("button", { type: "button", class: "quiet inline", onclick: action }, text);
+  const ask = () => place.replaceChildren("Write the tags of all reviewed photographs into .xmp files beside them? ",
+    button("Write", () => send("/v1/keywords", "Wrote keywords of")), " ", button("Cancel", start));
+  const send = async (path, verb) => {
+    try {
+      const { changed, failed, undo } = await post(path, {});
+      place.replaceChildren(`${verb} ${plural(changed, "photograph")}. `, failed.length ? h("span", { class: "unsure" }, failed.join(" ")) : "",
+        changed && undo ? button("Undo", () => send("/v1/keywords/undo", "Removed keywords of")) : "", changed && undo ? h("small", { class: "soft" }, ` or: ${undo}`) : "");
+      announce(place.textContent);
+    } catch (error) {
+      place.replaceChildren(h("span", { class: "unsure" }, error.message));
+    }
+  };
+  const start = () => place.replaceChildren(button("Write keywords", ask));
+  start();
+  return place;
 }
 
 // Returns the number of letters to add, remove or change to turn a word into another.
@@ -100,42 +184,52 @@ function nearestNames(model, search) {
 const likelyButton = (search) => h("button", { type: "button", class: "quiet inline", onclick: () => openSearch({ ...search, unlikely: !search.unlikely }) },
   search.unlikely ? "Show only likely ones" : "Show less likely ones, too");
 
-function moreButton(grid, chosen, total) {
+// A button that loads the next photographs, also when it is scrolled into view.
+function moreButton(grid, chosen, total, append) {
   const problem = h("p", { class: "problem", hidden: true });
   const button = h("button", { type: "button", onclick: async () => {
     button.disabled = true; // A second click would load the same photographs again.
     try {
-      const next = await get(`/v1/gallery?${chosen}&limit=${PAGE_SIZE}&offset=${grid.children.length}`);
-      const added = [...photoGrid(next.photographs).children];
-      grid.append(...added);
-      added[0]?.querySelector("a").focus();
+      const { length } = grid.children;
+      append((await get(`/v1/gallery?${chosen}&limit=${PAGE_SIZE}&offset=${length}`)).photographs);
+      if (document.activeElement === button) grid.children[length]?.querySelector("a").focus();
       problem.hidden = true;
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
+      seen.disconnect();
       announce(error.message);
     }
     button.disabled = false;
     button.hidden = grid.children.length >= total;
   } }, "Show more");
+  const seen = new IntersectionObserver(([entry]) => entry.isIntersecting && button.click(), { rootMargin: "600px" });
+  seen.observe(button);
   return h("div", {}, button, problem);
 }
 
 function filters(model, search, found) {
-  const choice = (id, name, first, options, chosen) => h("label", { for: id }, name,
-    h("select", { id }, h("option", { value: "" }, first),
-      options.map((each) => h("option", { value: each.name, selected: each.name === chosen }, `${each.name} (${each.count.toLocaleString("en")})`))));
-  const chosenClass = search.label && !found.classes.some((each) => each.name === search.label) ? [{ name: search.label, count: 0 }] : [];
-  const input = h("input", { id: "filter-words", type: "search", list: "known-words", value: search.words, placeholder: "Tags, classes, file names", autocomplete: "off" });
+  const field = (name, title, control) => h("label", { for: `filter-${name}` }, title, control);
+  const choice = (name, title, first, options, chosen) => field(name, title, h("select", { id: `filter-${name}` }, h("option", { value: "" }, first),
+    options.map(([value, text]) => h("option", { value, selected: value === chosen }, text))));
+  const counted = (counts, chosen = "") => [...(chosen && !counts.some((each) => each.name === chosen) ? [[chosen, `${chosen} (0)`]] : []),
+    ...counts.map(({ name, count }) => [name, `${name} (${count.toLocaleString("en")})`])];
+  const input = (name, title, type, properties = {}) => field(name, title, h("input", { id: `filter-${name}`, type, value: search[name], ...properties }));
   const known = h("datalist", { id: "known-words" }, [...model.classes, ...model.tags].map((each) => h("option", { value: each })));
-  const form = h("form", { class: "filters", role: "search", "aria-label": "Photographs" }, h("label", { for: "filter-words" }, "Search", input), known);
-  if (model.classes.length) form.append(choice("filter-label", "Class", "All classes", [...chosenClass, ...found.classes], search.label));
-  if (model.tags.length) form.append(choice("filter-tag", "Add a tag", found.tags.length ? "Choose a tag" : "No further tags", found.tags, null));
-  const value = (id) => form.querySelector(id)?.value ?? "";
-  const submit = () => {
-    const added = value("#filter-tag");
-    openSearch({ ...search, label: value("#filter-label"), tags: added ? [...search.tags, added] : search.tags, words: input.value.trim() });
-  };
+  const states = [["unsure", "Unsure"], ["unfamiliar", "Unlike anything learned"], ...(model.corrections ? [["unreviewed", "Not reviewed yet"], ["reviewed", "Reviewed"]] : [])];
+  const details = h("details", { class: "more-filters", open: ["since", "until", "camera", "min_rating", "order"].some((name) => search[name]) },
+    h("summary", {}, "Date, camera, rating, order"), h("div", { class: "filters" },
+      input("since", "Taken from", "date"), input("until", "to", "date"),
+      choice("camera", "Camera", "All cameras", counted(found.cameras, search.camera), search.camera),
+      choice("min_rating", "Rating", "Any", [1, 2, 3, 4, 5].map((each) => [String(each), `at least ${stars(each)}`]), search.min_rating),
+      choice("order", "Order", "Most probable first", [["name", "By name"], ["newest", "Newest first"], ["oldest", "Oldest first"]], search.order)));
+  const form = h("form", { role: "search", "aria-label": "Photographs" }, h("div", { class: "filters" },
+    input("words", "Search", "search", { list: "known-words", placeholder: "Tags, classes, file names", autocomplete: "off" }), known,
+    model.classes.length ? choice("label", "Class", "All classes", counted(found.classes, search.label), search.label) : null,
+    model.tags.length ? choice("tag", "Add a tag", found.tags.length ? "Choose a tag" : "No further tags", counted(found.tags)) : null,
+    choice("state", "Show", "All", states, search.state)), details);
+  const value = (name) => form.querySelector(`#filter-${name}`)?.value.trim() ?? "";
+  const submit = () => openSearch({ ...search, ...Object.fromEntries(PARAMETERS.map((name) => [name, value(name)])), tags: [...search.tags, value("tag")].filter(Boolean) });
   form.addEventListener("change", submit);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -158,8 +252,44 @@ function originalPath(path) {
     navigator.clipboard ? copy : null); // Only pages of this machine or with TLS may copy.
 }
 
+// Returns the photograph before or after another one in the last search, if there is one.
+async function neighbour(number, step) {
+  const place = last.numbers.indexOf(number);
+  if (place < 0) return undefined;
+  if (step > 0 && place + 1 === last.numbers.length && place + 1 < last.total) {
+    const next = await get(`/v1/gallery?${last.request}&limit=${PAGE_SIZE}&offset=${place + 1}`);
+    last.numbers.push(...next.photographs.map((each) => each.photograph));
+  }
+  return last.numbers[place + step];
+}
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.matches("input, select, textarea") || event.altKey || event.ctrlKey || event.metaKey;
+  const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+  const link = isTyping || !rel ? null : document.querySelector(`#gallery:not([hidden]) a[rel="${rel}"]`);
+  if (link) location.hash = link.hash;
+});
+
+// A button that shows the photograph itself instead of its thumbnail.
+function originalButton(photo, image) {
+  const button = h("button", { type: "button", onclick: () => {
+    button.disabled = true;
+    image.addEventListener("load", () => button.remove(), { once: true });
+    image.addEventListener("error", () => {
+      loadPicture(image, photo.picture);
+      button.replaceWith(h("p", { class: "problem" }, "The original cannot be shown here: it has gone, or browsers do not know its format."));
+    }, { once: true });
+    loadPicture(image, `/v1/gallery/${photo.photograph}/original`);
+  } }, "Show original");
+  return button;
+}
+
+const when = (photo) => [photo.taken ? new Date(photo.taken).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }) : null,
+  photo.camera, photo.rating ? stars(photo.rating) : null].filter(Boolean).join(" · ");
+
 async function photographView(model, number) {
-  const [photo, similar] = await Promise.all([get(`/v1/gallery/${number}`), get(`/v1/gallery/${number}/similar?limit=24`)]);
+  const [photo, similar, previous, next] = await Promise.all([get(`/v1/gallery/${number}`), get(`/v1/gallery/${number}/similar?limit=24`),
+    neighbour(Number(number), -1), neighbour(Number(number), 1)]);
   const image = loadPicture(h("img", { alt: `Photograph ${photo.name}` }), photo.picture);
   const explain = h("button", { type: "button", onclick: async () => {
     const picture = await getBlob(photo.picture);
@@ -169,13 +299,19 @@ async function photographView(model, number) {
   const facts = h("div", {});
   const show = (shown) => facts.replaceChildren(...[
     h("h1", { class: "prediction", tabindex: -1 }, shown.label === null ? bdi(shown.name) : className(shown)),
+    h("p", { class: "marks" }, ...marks(shown).filter(Boolean)),
     shown.label === null ? null : h("p", {}, h("a", { href: linkAmong(model.classes, "label", shown.label) }, "All of this class")),
     shown.tags.length ? h("ul", { class: "tags", "aria-label": "Tags" }, shown.tags.map((each) =>
-      h("li", {}, h("a", { href: linkAmong(model.tags, "tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null].filter(Boolean));
+      h("li", {}, h("a", { href: linkAmong(model.tags, "tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null,
+    when(shown) ? h("p", { class: "soft small" }, bdi(when(shown))) : null].filter(Boolean));
   show(photo);
+  const isNamed = model.photos.some((folder) => photo.path.startsWith(`${folder}/`));
   const correct = model.corrections && correctionPanel(model, { photograph: photo.photograph }, photo.name, photo, async () => show(await get(`/v1/gallery/${number}`)));
-  return [h("a", { class: "back", href: `#/gallery${lastSearch ? `?${lastSearch}` : ""}` }, lastSearch ? "← Back to the search" : "← All photographs"),
+  const turn = (to, rel, text) => to === undefined ? null : h("a", { rel, href: `#/gallery/${to}`, title: `Key ${rel === "prev" ? "←" : "→"}` }, text);
+  const back = last.search ? `?${last.search}` : "";
+  return [h("nav", { class: "turns", "aria-label": "Photographs" }, h("a", { class: "back", href: `#/gallery${back}` }, back ? "Back to the search" : "All photographs"),
+    turn(previous, "prev", "← Previous"), turn(next, "next", "Next →")),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
-      facts, originalPath(photo.path), h("div", { class: "actions" }, explain, correct))),
+      facts, originalPath(photo.path), h("div", { class: "actions" }, explain, isNamed ? originalButton(photo, image) : null, correct))),
     h("h2", {}, "More like this"), photoGrid(similar)];
 }

@@ -1,10 +1,11 @@
 // The view of the user's photographs: one card per file that is dropped, pasted or chosen.
 
 import { send } from "./api.js";
-import { correctionPanel } from "./corrections.js";
-import { announce, bdi, className, h, percent, plural } from "./dom.js";
+import { correctionPanel, said } from "./corrections.js";
+import { announce, bdi, className, h, percent, plural, saveTable } from "./dom.js";
 import { photoGrid } from "./gallery.js";
 import { drawHeatmap, drawLegend } from "./heatmap.js";
+import { Review } from "./review.js";
 
 const MAX_ACTIVE = 3;
 const N_SHOWN_CLASSES = 5;
@@ -16,6 +17,7 @@ const queue = [];
 const cards = new Set();
 let nActive = 0;
 let model = null;
+let review = null;
 
 // The training photographs that vote for a tag, since they are similar and have it.
 function listVoters({ name, voters }) {
@@ -29,6 +31,10 @@ function listVoters({ name, voters }) {
 
 export function startPhotographs(served) {
   model = served;
+  if (model.corrections) {
+    review = new Review(model, results, { onDone: updateHeading });
+    results.after(review.bar);
+  }
   document.getElementById("about").textContent = describeModel();
   const input = document.getElementById("files");
   input.addEventListener("change", () => {
@@ -49,7 +55,8 @@ export function startPhotographs(served) {
     if (event.dataTransfer.files.length) location.hash = "#/";
     droppedFiles(event.dataTransfer).then(addFiles);
   });
-  document.getElementById("save").addEventListener("click", saveTable);
+  document.getElementById("show").addEventListener("change", updateHeading);
+  document.getElementById("save").addEventListener("click", saveCards);
   document.getElementById("clear").addEventListener("click", () => {
     queue.length = 0;
     cards.forEach((card) => card.discard());
@@ -101,17 +108,34 @@ function updateHeading() {
   const done = [...cards].filter((card) => card.isDone);
   document.getElementById("count").textContent = done.length < cards.size ? `${done.length} of ${cards.size}` : plural(cards.size, "photograph");
   document.getElementById("save").hidden = !done.some((card) => card.prediction);
+  showChosen();
 }
 
-// Saves the predictions of all cards as a table.
-function saveTable() {
-  const quote = (text) => `"${String(text ?? "").replaceAll('"', '""').replace(/^[=+\-@\t\r]/, "'$&")}"`;
-  const rows = [...cards].filter((card) => card.prediction).map(({ name, prediction }) =>
-    [name, prediction.label, prediction.probability?.toFixed(4), prediction.tags.map((each) => each.tag).join("|")].map(quote).join(","));
-  const table = new Blob(["\ufefffile,label,probability,tags\r\n", rows.map((row) => `${row}\r\n`).join("")], { type: "text/csv" });
-  const link = h("a", { href: URL.createObjectURL(table), download: "predictions.csv" });
-  link.click();
-  URL.revokeObjectURL(link.href);
+const STATES = {
+  unsure: ["Unsure", (card) => card.prediction?.unsure],
+  unfamiliar: ["Unlike anything learned", (card) => card.prediction?.unfamiliar],
+  unreviewed: ["Not reviewed yet", (card) => !card.isReviewed],
+};
+
+// Fills the choice of what is shown, and shows these cards.
+function showChosen() {
+  const select = document.getElementById("show");
+  const chosen = select.value;
+  const counts = new Map();
+  for (const card of cards) for (const { tag } of card.prediction?.tags ?? []) counts.set(tag, (counts.get(tag) ?? 0) + 1);
+  const tags = [...counts].sort((a, b) => b[1] - a[1]).map(([tag, count]) => [`tag ${tag}`, `${tag} (${count})`]);
+  const states = Object.entries(STATES).filter(([name]) => model.corrections || name !== "unreviewed").map(([name, [text]]) => [name, text]);
+  select.replaceChildren(...[["", "All"], ...states, ...tags].map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+  select.parentElement.hidden = cards.size <= N_LARGE;
+  const isShown = (card) => !select.value || (STATES[select.value]?.[1](card) ?? card.prediction?.tags.some(({ tag }) => `tag ${tag}` === select.value));
+  for (const card of cards) card.element.hidden = !isShown(card);
+}
+
+function saveCards() {
+  saveTable("predictions.csv", ["file", "label", "probability", "tags"], [...cards].filter((card) => card.prediction).map((card) => {
+    const { label, probability, tags } = card.answer();
+    return [card.name, label, probability?.toFixed(4), tags.map((each) => each.tag).join("|")];
+  }));
 }
 
 function startQueued() {
@@ -139,6 +163,8 @@ class Card {
     this.voters = h("div", { class: "voters" });
     this.picture = h("div", { class: "picture" }, this.photograph, this.heatmap);
     this.isDone = false;
+    this.given = { label: null, tags: null };
+    this.mark = h("p", { class: "given" });
     this.body = h("div", { class: "result-body" });
     this.similar = h("div", { class: "similar" });
     this.element = h("li", {}, h("article", { class: "result", "aria-label": this.name },
@@ -184,6 +210,7 @@ class Card {
     this.abort.abort();
     this.nExplanations += 1;
     cards.delete(this);
+    review?.remove(this.element);
     if (this.photograph) URL.revokeObjectURL(this.photograph.src);
     this.element.remove();
   }
@@ -204,6 +231,22 @@ class Card {
     updateHeading();
   }
 
+  // Returns class and tags: those that somebody has given, or else the predicted ones.
+  answer() {
+    const { label, tags } = this.given;
+    return { ...this.prediction, label_given: label !== null, tags_given: tags !== null, ...(label !== null && { label, probability: 1 }),
+      ...(tags !== null && { tags: tags.map((tag) => ({ tag, probability: 1 })) }) };
+  }
+
+  get isReviewed() {
+    return this.given.label !== null || this.given.tags !== null;
+  }
+
+  showGiven(given) {
+    this.given = given;
+    this.mark.replaceChildren(...(this.isReviewed ? [h("b", {}, "✓ reviewed: "), bdi(said(given))] : []));
+  }
+
   showPrediction(prediction) {
     this.buttons = new Map();
     this.prediction = prediction;
@@ -212,6 +255,7 @@ class Card {
       prediction.label === null ? null : h("h3", { class: "prediction" }, className(prediction)),
       prediction.unsure ? h("p", { class: "unsure" }, "Unsure: in tests, answers with so low a probability were mostly wrong.") : null,
       prediction.unfamiliar ? h("p", { class: "unsure" }, "Unlike the training photographs: the answer may be wrong.") : null,
+      this.mark,
     )];
     if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
@@ -219,7 +263,9 @@ class Card {
     parts.push(this.voters, h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
     const similar = model.gallery === null ? null : h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this");
     const { key } = prediction;
-    const correct = model.corrections ? correctionPanel(model, { key, file: this.name }, this.name, prediction) : null;
+    const target = { key, file: this.name };
+    const correct = model.corrections ? correctionPanel(model, target, this.name, prediction, (given) => this.showGiven(given)) : null;
+    review?.add(this.element, this.name, target, () => this.answer(), (given) => this.showGiven(given));
     if (similar || correct) parts.push(h("div", { class: "actions", onclick: () => this.element.classList.remove("explained") }, similar, correct));
     const open = h("button", { type: "button", class: "quiet open", "aria-expanded": "false", onclick: () => {
       open.setAttribute("aria-expanded", String(this.element.classList.toggle("is-open")));
