@@ -34,6 +34,7 @@ from supdocnade.report.frequencies import (
 from supdocnade.scene.calibration import HeldOutImage
 from supdocnade.scene.novelty import MARKED_UNKNOWN
 from supdocnade.scene.prediction import FittedScene
+from supdocnade.scene.suggestion import CONFIDENT
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import write_atomically
 from supdocnade.text import clean_name, shorten_name
@@ -146,10 +147,14 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
     cards = [each for each in cards if each["picture"] is not None]
     wrong = [each for each in cards if each["right"] is False]
     wrong.sort(key=lambda each: -(each["image"].probability or 0.0))
+    untagged = [each for each in cards if _missing_tag(each) >= CONFIDENT and each not in wrong]
+    untagged.sort(key=lambda each: -_missing_tag(each))
+    others = [each for each in cards if each not in wrong and each not in untagged]
     groups = {
         "wrong": wrong,
-        "right": [each for each in cards if each["right"]],
-        "other": [each for each in cards if each["right"] is None],
+        "untagged": untagged,
+        "right": [each for each in others if each["right"]],
+        "other": [each for each in others if each["right"] is None],
     }
     return {
         "figures": dict.fromkeys(FIGURES) | fitted.held_out.figures,
@@ -161,6 +166,7 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
         "tag_results": _tag_results(fitted),
         "answers": groups,
         "first_shown": FIRST_SHOWN,
+        "confident": CONFIDENT,
     }
 
 
@@ -188,6 +194,11 @@ def _prediction_card(examples: Thumbnails, image: HeldOutImage) -> dict[str, Any
         ],
         "missed": sorted((true or set()) - given),
     }
+
+
+def _missing_tag(card: dict[str, Any]) -> float:
+    """Return the largest probability of a given tag that a photograph does not have, or 0."""
+    return max((p for _, p, right in card["given"] if right is False), default=0.0)
 
 
 def _cover(fitted: FittedScene) -> list[tuple[str, str]]:

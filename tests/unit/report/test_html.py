@@ -137,6 +137,22 @@ def test_every_class_is_shown_by_right_answers():
     assert f"Right for <strong>{n_right} of {n_labelled} photographs</strong>" in head
 
 
+def test_photographs_that_probably_lack_a_tag_are_shown_after_those_of_wrong_classes():
+    fitted = small_model().fitted_
+    shown = [each for each in fitted.held_out.images if fitted.thumbnails.picture(each.name)]
+    images = tuple(
+        replace(each, predicted=each.label, tags=("tree",), given=(("tree", 0.99), ("water", p)))
+        for each, p in zip(shown, (0.95, 0.85, 0.98), strict=True)
+    )
+    page = render_report(replace(fitted, held_out=replace(fitted.held_out, images=images)))
+    untagged = re.findall(r'<li class="untagged">.*?</li>', page, re.DOTALL)
+    marked = [re.search(r"water</bdi>&nbsp;(\d+)", each)[1] for each in untagged]
+    assert marked == ["98", "95"]
+    assert page.count('<li class="right">') == 1
+    assert "A tag is probably missing" in page
+    assert "A tag is probably missing" not in render_report(strip_scene(fitted))
+
+
 def test_shares_are_not_compared_more_exactly_than_they_are_known():
     ratio = create_environment().filters["ratio"]
     pairs = [(0.5, 0.2), (0.5, 0.02), (0.9, 0.001), (0.5, 0.0), (0.5, None)]
