@@ -99,13 +99,6 @@ def test_columns_of_a_data_frame_are_the_classes(tmp_path):
         model.score(X, frame[names[::-1]])
 
 
-def test_log_probabilities(model):
-    labelled, words = model.log_prob(UNSEEN, TRUE), model.log_prob(UNSEEN)
-    log_p = np.where(TRUE, model.predict_log_proba(UNSEEN), np.log1p(-model.predict_proba(UNSEEN)))
-    np.testing.assert_allclose(labelled - words, log_p.sum(axis=1), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(model.log_prob(UNSEEN, np.full(TRUE.shape, np.nan)), words)
-
-
 def test_early_stopping_and_resuming(tmp_path):
     metric = "accuracy"
     options = {**FAST, "early_stopping": True, "metric": metric, "n_epochs_no_change": 3}

@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from supdocnade.checks import check_count, document_settings
-from supdocnade.corpus.documents import NO_LABEL, Documents
+from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
     classes_of,
@@ -179,17 +179,6 @@ n_global_features_
         with limit_threads(self.n_jobs):
             log_p_KC = class_log_proba(self.network_.arrays(), alone_KH)
         return [[str(names[word]) for word in row] for row in top_ranked(log_p_KC.T, n)]
-
-    def _labelled_documents(self, X: Any, y: Any, global_features: Any) -> Documents:
-        counts = self._read_counts(X)
-        if y is None:
-            return self._without_annotations(counts, global_features)
-        numbers = self._read_labels(y, counts.shape[0])
-        if not self._several_labels and (numbers == NO_LABEL).any():
-            raise InvalidArgument("y must have a label for every document, got missing ones.")
-        return self._without_annotations(
-            counts, global_features, labels=numbers, n_classes=len(self.classes_)
-        )
 
     @property
     def _several_labels(self) -> bool:

@@ -238,7 +238,6 @@ class TopicInference(CountTransformer):
     def log_prob(
         self,
         X: Any,
-        y: Any = None,
         n_orderings: int = 1,
         *,
         combine: str = "mean_log",
@@ -246,43 +245,33 @@ class TopicInference(CountTransformer):
     ) -> NDArray[np.float64]:
         """Return log p(v) of every document in nats, its words in a random order (Algorithm 1).
 
-        The order is a function of the words of the document, so the value is always the same.
+        The order is a function of the words of the document, so the value is always the same. With
+        classes, log p(v, y) is the sum of log p(v) and of `predict_log_proba` of the class.
 
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
-        y : labels, for log p(v, y); only for a model with classes.
         n_orderings : how many orders are averaged over.
         combine : over several orders "mean_log", the mean of log p, or "log_mean", the log of the
             mean p, which is never less.
         global_features : (documents, features) as for `fit`; the values are then log p(v | f).
         """
-        documents = self._labelled_documents(X, y, global_features)
+        documents = self._without_annotations(self._read_counts(X), global_features)
         return over_orderings(self._log_prob_RB(documents, n_orderings), combine)
 
     def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
         from supdocnade.training.validation import log_prob_over_orderings
 
         with limit_threads(self.n_jobs):
-            return log_prob_over_orderings(
-                self.network_, documents, n_orderings, ORDERING_SEED,
-                with_labels=documents.n_classes > 0,
-            )  # fmt: skip
-
-    def _labelled_documents(self, X: Any, y: Any, global_features: Any) -> Documents:
-        if y is not None:
-            raise InvalidArgument("y must be None for a model without classes; see SupDocNADE.")
-        return self._without_annotations(self._read_counts(X), global_features)
+            return log_prob_over_orderings(self.network_, documents, n_orderings, ORDERING_SEED)
 
     def _without_annotations(
-        self, counts: sparse.csr_array | Corpus, global_features: Any = None, **labels: Any
+        self, counts: sparse.csr_array | Corpus, global_features: Any = None
     ) -> Documents:
         n_tag_words = self.network_.config.n_words - self.n_features_in_
         tags = sparse.csr_array((counts.shape[0], n_tag_words))
         features_BF = read_fitted_features(self, global_features, counts.shape[0])
-        return Documents.from_counts(
-            counts, annotations=tags, global_features=features_BF, **labels
-        )
+        return Documents.from_counts(counts, annotations=tags, global_features=features_BF)
 
     def perplexity(
         self,

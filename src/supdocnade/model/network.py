@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, embedding_bag, linear, logsigmoid
+from torch.nn.functional import embedding_bag, linear
 
 from supdocnade.checks import check_shape
 from supdocnade.corpus.documents import Documents
@@ -310,20 +310,6 @@ class SupDocNADENetwork(DocNADENetwork):
         """Return d + U g(summary), (B, C)."""
         hidden_BH = activate(self.config.activation, summary_BH)
         return linear(hidden_BH, self.label_weight, self.label_bias)
-
-    def joint_log_prob(self, batch: Batch) -> Tensor:
-        """Return log p(v, y) of every document and its label, (B,): the paper's Algorithm 1.
-
-        The words that predict the class follow `class_input`, not the batch. Where documents have
-        several labels, unknown ones are left out.
-        """
-        terms = self.terms(batch._replace(n_summary_words=self.n_summary_words))
-        logits_BC = self.class_logits(terms.summary_BH)
-        if batch.label_BC is not None:
-            log_p_BC = logsigmoid(torch.where(batch.label_BC == 1, logits_BC, -logits_BC))
-            return (log_p_BC * (batch.label_BC >= 0)).sum(dim=1) - terms.nll_B
-        assert batch.label_B is not None, "p(v, y) needs labels"
-        return -cross_entropy(logits_BC, batch.label_B, reduction="none") - terms.nll_B
 
 
 def _log_odds(present_A: NDArray[np.float64], absent_A: NDArray[np.float64]) -> Tensor:

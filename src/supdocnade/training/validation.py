@@ -10,7 +10,6 @@ from torch import Tensor
 
 from supdocnade.checks import check_count
 from supdocnade.corpus.documents import NO_LABEL, Documents
-from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.contract import Batch
 from supdocnade.metrics import (
     N_TAGS,
@@ -55,30 +54,18 @@ def log_prob_over_orderings(
     corpus: Documents,
     n_orderings: int = 1,
     seed: int = 0,
-    *,
-    with_labels: bool = False,
 ) -> NDArray[np.float64]:
     """Return log p(v) of every document under several random orders of its words, (R, B).
 
     `metrics.over_orderings` combines them.
-
-    Parameters
-    ----------
-    with_labels : return log p(v, y). Where documents have several labels, unknown ones are left
-        out.
     """
     check_count("n_orderings", n_orderings, least=1)
-    if with_labels and corpus.label_BC is None and (corpus.label_B == NO_LABEL).any():
-        raise InvalidArgument("log p(v, y) needs a label for every document, some have none.")
-
-    def log_prob(batch: Batch) -> Tensor:
-        if not with_labels:
-            return network.log_prob(batch)
-        assert isinstance(network, SupDocNADENetwork), "labels need classes"
-        return network.joint_log_prob(batch)
-
-    orderings = range(n_orderings)
-    return np.stack([_map_batches(network, corpus, log_prob, seed, each) for each in orderings])
+    return np.stack(
+        [
+            _map_batches(network, corpus, network.log_prob, seed, ordering)
+            for ordering in range(n_orderings)
+        ]
+    )
 
 
 def visual_topics(

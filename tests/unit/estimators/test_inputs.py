@@ -117,9 +117,8 @@ def test_predictions_have_the_same_bits(scenes, X, corpus, labels):
                    "coherence"):  # fmt: skip
         expected = getattr(model, method)(X)
         np.testing.assert_array_equal(getattr(model, method)(corpus), expected, err_msg=method)
-    known = ["a"] * N
     np.testing.assert_array_equal(
-        model.log_prob(corpus, known, n_orderings=2), model.log_prob(X, known, n_orderings=2)
+        model.log_prob(corpus, n_orderings=2), model.log_prob(X, n_orderings=2)
     )
     assert model.perplexity(corpus, average="corpus") == model.perplexity(X, average="corpus")
     weight = np.arange(N)

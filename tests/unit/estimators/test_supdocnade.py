@@ -28,7 +28,7 @@ def predictions(model, X, labels, **options):
         model.predict_proba(X, **options),
         model.predict(X, **options),
         model.log_prob(X, **options),
-        model.log_prob(X, labels, n_orderings=2, **options),
+        model.log_prob(X, n_orderings=2, **options),
         model.annotation_proba(X, **options),
         model.annotate(X, **options),
         np.array(model.perplexity(X, **options)),

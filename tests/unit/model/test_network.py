@@ -94,33 +94,10 @@ def test_drawn_documents_have_the_probabilities_of_the_network(output):
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("length", [1, 2, 3])
-def test_words_and_class_together_have_probability_one(output, length):
+def test_all_documents_of_a_length_together_have_probability_one(output, length):
     network = make_network(output, n_annotation_words=0)
-    documents = list(itertools.product(range(5), repeat=length))
-    total = 0.0
-    for label in range(3):
-        labels = torch.full((len(documents),), label)
-        batch = batch_of(documents, label_B=labels)
-        total += float(network.joint_log_prob(batch).detach().exp().sum())
-    assert total == pytest.approx(1.0)
-
-
-def test_words_and_several_labels_together_have_probability_one():
-    network = make_network(n_annotation_words=0, class_output="sigmoid")
-    documents, total = list(itertools.product(range(5), repeat=2)), 0.0
-    batch = batch_of(documents)
-    for labels in itertools.product((0, 1), repeat=3):
-        table = torch.tensor([labels] * len(documents))
-        total += float(network.joint_log_prob(batch._replace(label_BC=table)).detach().exp().sum())
-    assert total == pytest.approx(1.0)
-    # Without the third label, the probabilities of both its values add up.
-    known, present, absent = (
-        network.joint_log_prob(
-            batch._replace(label_BC=torch.tensor([[1, 0, third]] * len(documents)))
-        ).exp()
-        for third in (-1, 1, 0)
-    )
-    torch.testing.assert_close(known, present + absent)
+    batch = batch_of(list(itertools.product(range(5), repeat=length)))
+    assert float(network.log_prob(batch).detach().exp().sum()) == pytest.approx(1.0)
 
 
 def test_several_labels_have_logistic_outputs():
@@ -238,14 +215,14 @@ def test_global_features_move_the_hidden_bias_of_a_document(output):
 def test_the_gradient_of_global_weights_against_finite_differences():
     network = make_network(activation="tanh", n_global_features=3)
     features = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3)))
-    labels = torch.tensor([0, 2])
-    batch = batch_of([[0, 4, 1], [2, 2]], global_features_BF=features, label_B=labels)
+    batch = batch_of([[0, 4, 1], [2, 2]], global_features_BF=features)
 
     def loss(global_weight, hidden_bias):
         parameters = {"global_weight": global_weight, "hidden_bias": hidden_bias}
         module = torch.nn.utils.stateless._reparametrize_module(network, parameters)
         with module:
-            return network.joint_log_prob(batch)
+            terms = network.terms(batch)
+            return terms.nll_B, network.class_logits(terms.summary_BH)
 
     values = network.global_weight.detach(), network.hidden_bias.detach()
     assert torch.autograd.gradcheck(loss, tuple(value.requires_grad_() for value in values))

@@ -33,16 +33,6 @@ def test_probabilities_do_not_depend_on_the_other_documents(network):
     np.testing.assert_allclose(one[0, 0], log_prob_over_orderings(network, CORPUS)[0, 0])
 
 
-def test_joint_probability_is_words_times_class(network):
-    joint = log_prob_over_orderings(network, CORPUS, 2, with_labels=True)
-    words = log_prob_over_orderings(network, CORPUS, 2)
-    classes = class_log_proba(*visual_topics(network, CORPUS))[np.arange(70), CORPUS.label_B]
-    np.testing.assert_allclose(joint, words + classes, rtol=1e-5)
-    unlabelled = Documents.from_counts(np.ones((1, 60)), annotations=np.ones((1, 12)))
-    with pytest.raises(InvalidArgument, match="needs a label for every document"):
-        log_prob_over_orderings(network, unlabelled, with_labels=True)
-
-
 def test_topics_never_see_the_annotations(network):
     hidden = visual_topics(network, CORPUS)[1]
     np.testing.assert_array_equal(hidden, visual_topics(network, CORPUS.without_annotations())[1])
