@@ -1,4 +1,4 @@
-"""`supdocnade predict`: print the class and tags of photographs, or write them to files."""
+"""What a model says of photographs, and why: `supdocnade predict` and `supdocnade explain`."""
 
 import csv
 import io
@@ -21,14 +21,17 @@ from supdocnade.cli.console import (
     print_message,
     show_progress,
 )
-from supdocnade.cli.model_commands import Predict, Suggest, Tag
+from supdocnade.cli.model_commands import Explain, Predict, Suggest, Tag
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import describe_passed_over, list_folder
 from supdocnade.folders.photo_sources import expand_folders, kind_of_place
+from supdocnade.images.decode import write_image
 from supdocnade.images.reading import SkippedImage
 from supdocnade.images.source import Source, normalize_address, source_name
+from supdocnade.report.heatmap import draw_explanation
 from supdocnade.runs import RunOptions
+from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.persistence import load_scene
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
 from supdocnade.storage import write_atomically
@@ -45,6 +48,10 @@ Row = dict[str, Any]
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _FORMULA = re.compile(r"[=+@\t\r]|-[^0-9]")
 CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
+
+PICTURE_SUFFIX = ".png"
+_MAX_LENGTH = 30
+"""Maximum length of the parts of a default file name, which is limited to 255 bytes."""
 
 
 def predict(options: Predict) -> int:
@@ -269,3 +276,91 @@ def print_passed_over(places: Iterable[str]) -> None:
     for folder in (place for place in places if kind_of_place(place) == "folder"):
         for note in describe_passed_over(list_folder(folder).others, with_tables=False):
             print_message(f"note: {folder}: {note}")
+
+
+def explain(options: Explain) -> None:
+    """Draw an explanation and print its summary."""
+    image, picture = options.image, options.output
+    check_picture(picture, image)
+    fitted = load_scene(options.model)
+    explanation = explain_image(
+        fitted,
+        image,
+        label=options.label,
+        tag=options.tag,
+        name=os.fspath(image),
+        device=options.device,
+    )
+    if picture is None:
+        picture = unused_path(default_picture(image, explanation.name))
+    write_image(picture, draw_explanation(image, explanation, fitted.encoder.describer.decoding))
+    if options.json:
+        print_json(explanation_to_dict(image, picture, explanation))
+    elif not options.quiet:
+        name = clean_name(explanation.name)
+        print_line(f"{clean_name(str(image))}: {name}, {explanation.decision}")
+        if explanation.voters:
+            names = ", ".join(
+                f"{clean_name(voter)} ({format_percent(share)})"
+                for voter, share in explanation.voters
+            )
+            print_line(f"similar training photographs with this tag: {names}")
+        print_line(f"picture written to {clean_name(str(picture))}")
+
+
+def check_picture(output: Path | None, image: Path) -> None:
+    """Raise if the picture has another suffix than .png or would replace the photograph."""
+    if output is None:
+        return
+    if output.suffix.lower() != PICTURE_SUFFIX:
+        raise InvalidArgument(f"--output must end in {PICTURE_SUFFIX}, got {output}.")
+    if output.exists() and image.exists() and os.path.samefile(output, image):
+        raise InvalidArgument(f"--output must not be the photograph itself, got {output}.")
+
+
+def default_picture(image: Path, name: str) -> Path:
+    """Return the default name of a picture in the current folder.
+
+    >>> default_picture(Path("photos/a.jpg"), "open country").name
+    'a-open-country.png'
+    """
+    slug = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "explained"
+    return Path(f"{image.stem[:_MAX_LENGTH]}-{slug[:_MAX_LENGTH]}{PICTURE_SUFFIX}")
+
+
+def unused_path(picture: Path) -> Path:
+    """Return the path with the first number that no existing file has."""
+    number, free = 1, picture
+    while free.exists():
+        number += 1
+        free = picture.with_name(f"{picture.stem}-{number}{picture.suffix}")
+    return free
+
+
+def explanation_to_dict(image: Path, picture: Path, explanation: Explanation) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    patches = zip(
+        explanation.centres_S2.tolist(),
+        explanation.patch_size_S.tolist(),
+        explanation.share_S.tolist(),
+        strict=True,
+    )
+    return {
+        "file": os.fspath(image),
+        "picture": os.fspath(picture),
+        "kind": explanation.kind,
+        "name": explanation.name,
+        "probability": explanation.probability,
+        "given": explanation.given,
+        "score": explanation.score,
+        "empty": explanation.empty,
+        "whole": explanation.whole,
+        "global_share": explanation.global_share,
+        "size": list(explanation.size),
+        "patches": [
+            {"y": y, "x": x, "size": size, "share": share} for (y, x), size, share in patches
+        ],
+        "topics": explanation.topic_share_H.tolist(),
+        "features": explanation.feature_share,
+        "voters": [{"file": name, "share": share} for name, share in explanation.voters],
+    }
