@@ -83,6 +83,13 @@ KILLED = {
     "index": Action(("index", "model", "photos", "more", "-o", "index", "--jobs", "1"), ("index",)),
     "encode": Action(("encode", "model", "photos", "-o", "corpus", "--jobs", "1"), ("corpus",)),
     "save": Action(("save", "model", "saved"), ("saved",)),
+    "tag --embed": Action(
+        (
+            *("tag", "model", "photos", "--embed", "--min-probability", "0"),
+            *("--record", "record.jsonl", "--quiet", "--jobs", "1"),
+        ),
+        ("photos", "record.jsonl"),
+    ),
 }
 """Commands that are killed; `save` stands for `SceneModel.load(...).save(...)`."""
 WRITING = {
