@@ -49,13 +49,14 @@ def serve(options: Serve) -> int:
 
 
 def check_photos(photos: Sequence[Path], settings: ServeSettings) -> None:
-    """Raise unless photographs are in folders that only those who may can open."""
+    """Raise unless photographs can be opened on this machine alone, or with the token."""
     for folder in photos:
         if not folder.is_dir():
             raise StorageError(f"there is no folder {folder}, which --photos names.")
-    if photos and settings.token is None and not settings.check_host:
+    is_open = not (settings.check_host and all(map(server.is_loopback, settings.allowed_hosts)))
+    if photos and settings.token is None and is_open:
         raise InvalidArgument(
-            "--photos needs a token (SUPDOCNADE_TOKEN), since --allow-open serves everyone."
+            "--photos needs a token (SUPDOCNADE_TOKEN), since others can reach this server."
         )
 
 

@@ -57,10 +57,11 @@ def test_nothing_else_is_sent(indexed, tmp_path):
 
 
 def test_photographs_are_not_opened_for_everyone(tmp_path):
-    check_photos([tmp_path], ServeSettings())
+    check_photos([tmp_path], ServeSettings(allowed_hosts=("127.0.0.1",)))
     check_photos([tmp_path], ServeSettings(token="secret", check_host=False))
-    with pytest.raises(InvalidArgument, match="--photos needs a token"):
-        check_photos([tmp_path], ServeSettings(check_host=False))
+    for others in ({"check_host": False}, {"allowed_hosts": ("localhost", "photos.example")}):
+        with pytest.raises(InvalidArgument, match="--photos needs a token"):
+            check_photos([tmp_path], ServeSettings(**others))
     with pytest.raises(StorageError, match="there is no folder"):
         check_photos([tmp_path / "misspelt"], ServeSettings())
 
