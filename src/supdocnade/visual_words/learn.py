@@ -189,27 +189,15 @@ def fit_codebook(
             raise InvalidArgument(
                 f"images must have at least {n_words} different patches, got {n_different}."
             )
-    return Codebook(find_centres(sample, n_words, named_generator(seed, "codebook")))
-
-
-def find_centres(
-    values_ND: NDArray[np.float32], n_clusters: int, generator: np.random.Generator
-) -> NDArray[np.float32]:
-    """Return the centres of k-means, (clusters, columns).
-
-    Parameters
-    ----------
-    values_ND : (rows, columns), with at least as many different rows as clusters.
-    """
     from sklearn.cluster import MiniBatchKMeans  # Slow to import; prediction does not need it.
 
     means = MiniBatchKMeans(
-        n_clusters,
-        batch_size=max(BATCH_SIZE, 2 * n_clusters),
-        init_size=max(START_ROWS * n_clusters, BATCH_SIZE),
+        n_words,
+        batch_size=max(BATCH_SIZE, 2 * n_words),
+        init_size=max(START_ROWS * n_words, BATCH_SIZE),
         n_init=1,
-        random_state=int(generator.integers(2**31)),
+        random_state=int(named_generator(seed, "codebook").integers(2**31)),
     )
     with threadpool_limits(1):  # The bits depend on the number of threads.
-        means.fit(values_ND)
-    return np.ascontiguousarray(means.cluster_centers_, np.float32)
+        means.fit(sample)
+    return Codebook(np.ascontiguousarray(means.cluster_centers_, np.float32))

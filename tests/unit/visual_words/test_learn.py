@@ -11,11 +11,9 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.runs import RunOptions
-from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads
 from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.learn import (
-    find_centres,
     fit_codebook,
     learn_words,
     sample_patches,
@@ -136,9 +134,9 @@ def test_equal_descriptors_are_one():
 
 
 def test_clusters_worked_by_hand():
-    values = np.repeat(np.array([[0, 0], [0, 2], [10, 0], [10, 2]], np.float32), 50, axis=0)
-    found = find_centres(values, 2, named_generator(0, "codebook"))
-    np.testing.assert_allclose(found[np.argsort(found[:, 0])], [[0, 1], [10, 1]], atol=0.3)
+    values = np.repeat(np.array([[1, 0], [1, 2], [10, 0], [10, 2]], np.float32), 50, axis=0)
+    found = fit_codebook(values, 2, seed=0).centres_KD
+    np.testing.assert_allclose(found[np.argsort(found[:, 0])], [[1, 1], [10, 1]], atol=0.3)
 
 
 @pytest.mark.parametrize("n_clusters", [20, 300])
@@ -146,7 +144,7 @@ def test_the_bits_do_not_depend_on_the_threads(n_clusters):
     found = []
     for threads in (1, 2, 3, 8):
         with limit_threads(threads):
-            found.append(find_centres(VALUES, n_clusters, named_generator(3, "codebook")))
+            found.append(fit_codebook(VALUES, n_clusters, seed=3).centres_KD)
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 
