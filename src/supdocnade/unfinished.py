@@ -115,11 +115,16 @@ class PartialFolder:
             )
         return plan
 
-    def refuse(self) -> StorageError:
-        """Return the error of a new run where an interrupted one is."""
-        return StorageError(
-            f"{self.folder} holds an interrupted run: continue it with --resume, or remove it."
-        )
+    def choose_plan(self, *, resume: bool) -> dict[str, Any] | None:
+        """Return the plan of the run to resume, None for a new run; raise if it is the other."""
+        plan = self.read_plan()
+        if resume and plan is None:
+            raise StorageError(f"there is no run to resume: {self.folder} does not exist.")
+        if plan is not None and not resume:
+            raise StorageError(
+                f"{self.folder} holds an interrupted run: continue it with --resume, or remove it."
+            )
+        return plan
 
     def write_plan(self, plan: dict[str, Any]) -> None:
         """Write the plan of a new or a resumed run: JSON values."""

@@ -16,7 +16,7 @@ from supdocnade.cli.console import (
 from supdocnade.cli.learning_commands import Topics
 from supdocnade.cli.options import UsageError
 from supdocnade.cli.stopping import explain_resuming
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.text_model import (
     TextModel,
     check_folder,
@@ -104,11 +104,7 @@ def learn_topics(options: Topics, output: Path) -> TextModel:
     check_folder(output, force=options.force)
     partial = PartialFolder(output, "topics")
     with partial.lock():
-        is_interrupted = partial.read_plan() is not None
-        if is_interrupted and not options.resume:
-            raise partial.refuse()
-        if options.resume and not is_interrupted:
-            raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
+        partial.choose_plan(resume=options.resume)
         texts = read_documents(corpus, *parse_fields(options.fields), quiet)
         partial.write_plan({})
         checkpoint = partial.folder / "checkpoint"

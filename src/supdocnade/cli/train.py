@@ -26,7 +26,6 @@ from supdocnade.cli.stopping import explain_resuming
 from supdocnade.corpus.disk import Corpus, is_corpus
 from supdocnade.errors import (
     InvalidArgument,
-    StorageError,
     UnreadableImage,
 )
 from supdocnade.folders.photo_folder import ImageRecord, PhotoFolder
@@ -269,19 +268,15 @@ def describe_records(records: Sequence[ImageRecord], *, extends: bool = False) -
 
 def _choose_settings(options: Train, partial: PartialFolder) -> dict[str, Any]:
     """Return the settings of a new run or of the run to resume."""
-    before = partial.read_plan()
     # torchrun starts the same command again after a process was lost.
-    again = "TORCHELASTIC_RUN_ID" in os.environ and before is not None
-    if options.resume or again:
-        if before is None:
-            raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
+    again = "TORCHELASTIC_RUN_ID" in os.environ and partial.exists
+    before = partial.choose_plan(resume=options.resume or again)
+    if before is not None:
         if before["photos"] != absolute_address(options.photos):
             raise InvalidArgument(
                 f"the run to resume learns from {before['photos']}, not from {options.photos}."
             )
         return _resumed_settings(options, before["settings"])
-    if before is not None:
-        raise partial.refuse()
     if options.corrections is not None and options.add is None:
         raise InvalidArgument("--corrections needs --add, the model that is corrected.")
     if is_corpus(Path(options.photos)):
