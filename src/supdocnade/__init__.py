@@ -4,19 +4,19 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # Without an import, since Ctrl-C cannot be caught before `__main__` runs.
 if TYPE_CHECKING:
-    from supdocnade.corpus import Corpus
+    from supdocnade.corpus import Corpus as Corpus
+    from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords as BagOfVisualWords
+    from supdocnade.estimators.bag_of_visual_words import DampCounts as DampCounts
     from supdocnade.estimators.bag_of_visual_words import (
-        BagOfVisualWords,
-        DampCounts,
-        SkippedImagesWarning,
+        SkippedImagesWarning as SkippedImagesWarning,
     )
-    from supdocnade.estimators.scoring import make_annotation_scorer
-    from supdocnade.estimators.supdocnade import SupDocNADE
-    from supdocnade.estimators.text_model import TextModel
-    from supdocnade.estimators.topic_model import DocNADE
-    from supdocnade.model.network import WordOutput
-    from supdocnade.scene.model import SceneModel
-    from supdocnade.training.distributed import training_processes
+    from supdocnade.estimators.scoring import make_annotation_scorer as make_annotation_scorer
+    from supdocnade.estimators.supdocnade import SupDocNADE as SupDocNADE
+    from supdocnade.estimators.text_model import TextModel as TextModel
+    from supdocnade.estimators.topic_model import DocNADE as DocNADE
+    from supdocnade.model.network import WordOutput as WordOutput
+    from supdocnade.scene.model import SceneModel as SceneModel
+    from supdocnade.training.distributed import training_processes as training_processes
 
 __version__ = "0.1.0"
 
@@ -34,19 +34,7 @@ _MODULES = {
     "training_processes": "training.distributed",
 }
 
-__all__ = [
-    "BagOfVisualWords",
-    "Corpus",
-    "DampCounts",
-    "DocNADE",
-    "SceneModel",
-    "SkippedImagesWarning",
-    "SupDocNADE",
-    "TextModel",
-    "WordOutput",
-    "make_annotation_scorer",
-    "training_processes",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> object:
