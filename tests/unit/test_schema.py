@@ -149,7 +149,7 @@ def test_other_kinds_and_formats_are_named(tmp_path):
         load(tmp_path / "thing", "Table", Everything)
     arrays, description = load_arrays(tmp_path / "thing")
     save_arrays(tmp_path / "thing", arrays, {**description, "format": 9})
-    with pytest.raises(StorageError, match="has format 9, this version reads 6"):
+    with pytest.raises(StorageError, match="has format 9, this version reads 7"):
         load(tmp_path / "thing", "Thing", Everything)
 
 
