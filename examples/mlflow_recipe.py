@@ -15,7 +15,7 @@ def train(photos: str, address: str, **settings: Any) -> SceneModel:
     with mlflow.start_run():
         mlflow.log_params(model.get_params())
         model.fit(photos, on_epoch=lambda epoch, metrics: mlflow.log_metrics(metrics, step=epoch))
-        mlflow.log_metrics({f"held out/{k}": v for k, v in model.fitted_.held_out.figures.items()})
+        mlflow.log_metrics({f"held out/{k}": v for k, v in model.fitted_.held_out.metrics.items()})
     return model
 
 

@@ -18,7 +18,7 @@ def train(photos: str, folder: str, **settings: Any) -> SceneModel:
                 writer.add_scalar(name, value, epoch)
 
         model.fit(photos, on_epoch=record)
-        for name, value in model.fitted_.held_out.figures.items():
+        for name, value in model.fitted_.held_out.metrics.items():
             writer.add_scalar(f"held out/{name}", value)
     return model
 

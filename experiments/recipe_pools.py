@@ -27,10 +27,10 @@ from experiments.pool import N_FOLDS, folds
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import (
     N_TAGS,
-    class_figures,
+    class_metrics,
     class_sums,
     f_measure,
-    per_tag_figures,
+    per_tag_metrics,
     tag_counts,
     top_ranked,
 )
@@ -92,7 +92,7 @@ def measure(settings: Mapping[str, Any], parts: Iterator[tuple[Part, Part]]) -> 
         tags += test[2]
     right = np.array([p.label == label for p, label in zip(predictions, labels, strict=True)])
     confidence = np.array([p.probability for p in predictions], np.float64)
-    figures = class_figures(class_sums(confidence, right))
+    metrics = class_metrics(class_sums(confidence, right))
     if any(tags):
         vocabulary = AnnotationVocabulary.of(tags, min_count=1)
         true_BA = present_tags(tags, vocabulary)
@@ -102,9 +102,9 @@ def measure(settings: Mapping[str, Any], parts: Iterator[tuple[Part, Part]]) -> 
                 scores_BA[row, vocabulary.names.index(tag)] = -rank / N_TAGS
         top_BX = top_ranked(scores_BA, N_TAGS)
         given_BA = scores_BA > -1
-        figures |= {"f_measure": f_measure(top_BX, true_BA)}
-        figures |= per_tag_figures(*tag_counts(given_BA, true_BA).values())
-    return figures
+        metrics |= {"f_measure": f_measure(top_BX, true_BA)}
+        metrics |= per_tag_metrics(*tag_counts(given_BA, true_BA).values())
+    return metrics
 
 
 def main() -> None:

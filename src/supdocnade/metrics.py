@@ -116,7 +116,7 @@ def add_sums(total: Sums, more: Sums) -> None:
 
 
 def class_sums(confidence_N: Floats, right_N: Mask) -> Sums:
-    """Return the sums over documents that `class_figures` needs.
+    """Return the sums over documents that `class_metrics` needs.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def class_sums(confidence_N: Floats, right_N: Mask) -> Sums:
     right_N : (documents,) whether it is the true class.
 
     >>> right = np.array([True, True, True, False])
-    >>> class_figures(class_sums(np.full(4, 0.75), right))["class_calibration_error"]
+    >>> class_metrics(class_sums(np.full(4, 0.75), right))["class_calibration_error"]
     0.0
     """
     return {
@@ -134,7 +134,7 @@ def class_sums(confidence_N: Floats, right_N: Mask) -> Sums:
     }
 
 
-def class_figures(sums: Sums) -> dict[str, float]:
+def class_metrics(sums: Sums) -> dict[str, float]:
     """Return the metrics of predicted classes; none without labelled documents."""
     if not sums.get("n_labelled"):
         return {}
@@ -179,7 +179,7 @@ def accuracy(
 def tag_sums(
     top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
 ) -> Sums:
-    """Return the sums over documents with known tags that `tag_figures` needs.
+    """Return the sums over documents with known tags that `tag_metrics` needs.
 
     Parameters
     ----------
@@ -213,21 +213,21 @@ def tag_counts(chosen_BA: Mask, true_BA: Mask) -> Sums:
     }
 
 
-def tag_figures(sums: Sums) -> dict[str, float]:
+def tag_metrics(sums: Sums) -> dict[str, float]:
     """Return the metrics of predicted tags; F-measures only if a document has a tag."""
     n_tagged = sums["n_tagged"]
-    figures = {"n_tagged": n_tagged, "tag_calibration_error": _error_of_bins(sums["tag_bins"])}
+    metrics = {"n_tagged": n_tagged, "tag_calibration_error": _error_of_bins(sums["tag_bins"])}
     if n_tagged:
-        figures["f_measure"] = sums["f_of_top"] / n_tagged
-        figures["f_measure_of_given"] = sums["f_of_given"] / n_tagged
+        metrics["f_measure"] = sums["f_of_top"] / n_tagged
+        metrics["f_measure_of_given"] = sums["f_of_given"] / n_tagged
         n_true_A, n_given_A, n_both_A = (
             sums[f"top_{name}"] for name in ("n_true_A", "n_given_A", "n_both_A")
         )
-        figures |= per_tag_figures(n_true_A, n_given_A, n_both_A)
-    return figures
+        metrics |= per_tag_metrics(n_true_A, n_given_A, n_both_A)
+    return metrics
 
 
-def per_tag_figures(
+def per_tag_metrics(
     n_true_A: NDArray[np.integer], n_given_A: NDArray[np.integer], n_both_A: NDArray[np.integer]
 ) -> dict[str, float]:
     """Return the metrics of image annotation by tag, for five predicted tags per document.
@@ -240,7 +240,7 @@ def per_tag_figures(
     ----------
     n_true_A, n_given_A, n_both_A : as in `tag_counts`.
 
-    >>> found = per_tag_figures(np.array([2, 1, 0]), np.array([1, 0, 3]), np.array([1, 0, 0]))
+    >>> found = per_tag_metrics(np.array([2, 1, 0]), np.array([1, 0, 3]), np.array([1, 0, 0]))
     >>> found["tag_precision"], found["tag_recall"], found["n_tags_found"]
     (0.5, 0.25, 1)
     """

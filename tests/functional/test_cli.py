@@ -55,7 +55,7 @@ def test_train_writes_a_model_and_leaves_nothing_else(trained, photos):
     assert SceneModel.load(model).classes_.tolist() == list(CLASSES)
 
 
-def test_train_json_has_figures_and_times(photos, model, tmp_path):
+def test_train_json_has_metrics_and_times(photos, model, tmp_path):
     done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--json", "--jobs", 1)
     (result,) = done.objects
     assert result["classes"] == list(CLASSES)
@@ -237,7 +237,7 @@ def test_predict_recognises_a_photograph_under_several_names(model, fresh, tmp_p
     assert read_keywords((tmp_path / "own" / "a.xmp").read_bytes()) == written["keywords"]
 
 
-def test_evaluate_prints_figures_and_confusion(model, fresh):
+def test_evaluate_prints_metrics_and_confusion(model, fresh):
     done = supdocnade("evaluate", model, fresh)
     assert done.code == 0
     for text in ("accuracy", "F-measure", "calibration", "true class", "[1] coast"):

@@ -79,13 +79,13 @@ def test_jsonl_and_csv_give_the_same_model(texts, trained, tmp_path):
     done = supdocnade("topics", path, "-o", tmp_path / "a", *QUICK, *fields, "--json")
     (result,) = done.objects
     assert result["classes"] == sorted(LABELS)
-    assert result["figures"]["n_labelled"] == 6
+    assert result["metrics"]["n_labelled"] == 6
     table = tmp_path / "texts.csv"
     rows = [f'{file.parent.name},"{file.read_text()}"' for file in sorted(texts.rglob("*.txt"))]
     table.write_text("section,body\n" + "\n".join(rows))
     again = supdocnade("topics", table, "-o", tmp_path / "b", *QUICK, *fields, "--json", "-j", 1)
     assert again.objects[0]["topics"] == result["topics"]
-    assert again.objects[0]["figures"] == result["figures"]
+    assert again.objects[0]["metrics"] == result["metrics"]
 
 
 def test_without_labels_and_held_out_documents(texts, tmp_path):

@@ -134,7 +134,7 @@ def test_tensorboard_reads_what_its_recipe_wrote(photos, tmp_path):
     np.testing.assert_allclose(losses, [each.loss for each in history.epochs], rtol=1e-6)
     assert len(events.Scalars("learning/learning_rate")) == SETTINGS["max_epochs"]
     (accuracy,) = events.Scalars("held out/accuracy")
-    assert accuracy.value == pytest.approx(model.fitted_.held_out.figures["accuracy"])
+    assert accuracy.value == pytest.approx(model.fitted_.held_out.metrics["accuracy"])
     (text,) = events.Tensors("settings/text_summary")
     assert b"n_topics" in text.tensor_proto.string_val[0]
 
@@ -161,7 +161,7 @@ def test_mlflow_gets_settings_epochs_and_results(photos, monkeypatch):
     assert params["n_topics"] == SETTINGS["n_topics"]
     assert [step for step, each in epochs if "learning/loss" in each] == list(range(1, 13))
     assert step is None
-    assert results["held out/accuracy"] == model.fitted_.held_out.figures["accuracy"]
+    assert results["held out/accuracy"] == model.fitted_.held_out.metrics["accuracy"]
 
 
 @pytest.fixture(scope="module")

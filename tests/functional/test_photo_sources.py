@@ -55,7 +55,7 @@ def test_training_gives_the_model_of_the_folder(places, model, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["tar", "list", "remote"])
-def test_predictions_and_figures_are_those_of_the_folder(kind, places, folder, model):
+def test_predictions_and_metrics_are_those_of_the_folder(kind, places, folder, model):
     expected = supdocnade("predict", model, folder, "--json").objects
     done = supdocnade("predict", model, places[kind], "--json")
     assert done.code == 0, done.err

@@ -12,7 +12,7 @@ RULES = {
     r"\bfrom which on\b": "at least x",
     r"\bso (?:many|much|few)\b(?! that\b)": "this many, or the number",
     r"\b(?:of|with) which\b": "two sentences, or whose",
-    r"\bfigures\b(?! :)": "metrics, results, numbers or charts",
+    r"\bfigures\b": "metrics, results, numbers or charts",
     r"(?-i:\bNone: )": "If None, … or By default, …",
 }
 """What is not written, and what is written instead."""

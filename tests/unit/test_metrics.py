@@ -6,7 +6,7 @@ from sklearn.metrics import accuracy_score
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import (
     accuracy,
-    class_figures,
+    class_metrics,
     class_sums,
     f_measure,
     npmi_coherence,
@@ -75,7 +75,7 @@ def test_npmi_by_hand():
 def test_calibration_error_by_hand():
     confidence = np.array([0.95, 0.95, 0.55, 0.55])
     right = np.array([True, False, True, False])
-    error = class_figures(class_sums(confidence, right))["class_calibration_error"]
+    error = class_metrics(class_sums(confidence, right))["class_calibration_error"]
     assert error == pytest.approx((0.45 + 0.05) / 2)
 
 

@@ -103,7 +103,7 @@ def info_to_dict(model: Path, fitted: FittedScene) -> dict[str, Any]:
         },
         "settings": fitted.used_settings(),
         "choices": asdict(fitted.choices),
-        "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
+        "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.metrics},
         "versions": fitted.versions,
     }
 
@@ -120,12 +120,12 @@ def format_info(fitted: FittedScene, *, all_rows: bool = True) -> str:
         ["features", settings["features"]],
         ["made by supdocnade", fitted.versions.get("supdocnade", "?")],
     ]
-    figures = fitted.held_out.figures
+    metrics = fitted.held_out.metrics
     errors = {"classes": "class_calibration_error", "tags": "tag_calibration_error"}
     rows += [
-        [f"calibration error of {name}", f"{100 * figures[figure]:.1f} %"]
-        for name, figure in errors.items()
-        if figure in figures
+        [f"calibration error of {name}", f"{100 * metrics[metric]:.1f} %"]
+        for name, metric in errors.items()
+        if metric in metrics
     ]
     parts = [format_table(rows), format_held_out(fitted)]
     if fitted.classes:
@@ -275,13 +275,13 @@ def _format_tags(tags: dict[str, dict[str, Any]], limit: int | None) -> str:
     ranked = sorted(tags, key=lambda tag: -tags[tag]["n_images"])
     rows = [["tag", "photographs", "predicted", "precision", "recall"]]
     for tag in ranked[:limit]:
-        figures = tags[tag]
-        shares = (figures["precision"], figures["recall"])
+        metrics = tags[tag]
+        shares = (metrics["precision"], metrics["recall"])
         rows.append(
             [
                 clean_name(tag),
-                f"{figures['n_images']:,}",
-                f"{figures['n_predicted']:,}",
+                f"{metrics['n_images']:,}",
+                f"{metrics['n_predicted']:,}",
                 *("-" if share is None else format_percent(share) for share in shares),
             ]
         )

@@ -118,10 +118,10 @@ def encode(options: Encode) -> None:
     for each in () if options.quiet else skipped:
         print_message(f"skipped: {each.reason}")
     if options.json:
-        figures = {"n_images": len(corpus), "n_words": corpus.n_words, "n_tokens": corpus.n_tokens}
+        metrics = {"n_images": len(corpus), "n_words": corpus.n_words, "n_tokens": corpus.n_tokens}
         names = [each.name for each in skipped]
         described = {"corpus": output, "fingerprint": corpus.fingerprint()}
-        print_json({**described, **figures, "skipped": names})
+        print_json({**described, **metrics, "skipped": names})
     elif not options.quiet:
         print_line(f"{format_count(len(corpus), 'photograph')} encoded in {output}")
 

@@ -207,20 +207,20 @@ def format_right(share: float, total: int) -> str:
 
 def format_held_out(fitted: "FittedScene") -> str:
     """Return a sentence with the metrics of a model on held-out photographs."""
-    n_images, figures = fitted.held_out.n_images, fitted.held_out.figures
+    n_images, metrics = fitted.held_out.n_images, fitted.held_out.metrics
     if not n_images:
         return "too few photographs to test on, so its probabilities are unchecked"
     found = []
     # A single class is always right.
-    if "accuracy" in figures and len(fitted.classes) > 1:
-        n_labelled = int(figures["n_labelled"])
-        right = format_right(figures["accuracy"], n_labelled)
+    if "accuracy" in metrics and len(fitted.classes) > 1:
+        n_labelled = int(metrics["n_labelled"])
+        right = format_right(metrics["accuracy"], n_labelled)
         if n_labelled < n_images:
             number = f" of the {n_labelled:,}" if n_labelled >= MIN_PERCENT else ""
             right = f"{right}{number} with a class"
         found.append(f"class right for {right}")
-    if "f_measure" in figures:
-        found.append(f"F-measure of five tags {figures['f_measure']:.2f}")
+    if "f_measure" in metrics:
+        found.append(f"F-measure of five tags {metrics['f_measure']:.2f}")
     number = format_count(n_images, "photograph")
     measured = f": {', '.join(found)}" if found else ""
     return f"tested on {number} it had not seen{measured}; the final model was then trained on all"

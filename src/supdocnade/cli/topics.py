@@ -196,7 +196,7 @@ def model_to_dict(model: TextModel, output: Path) -> dict[str, Any]:
     return {
         "model": os.fspath(output),
         "report": os.fspath(output / REPORT),
-        "figures": dict(model.figures),
+        "metrics": dict(model.metrics),
         "settings": estimator_settings(model),
         "classes": list(model.classes),
         "topics": [[each.word for each in words] for words in model.words],
@@ -205,26 +205,26 @@ def model_to_dict(model: TextModel, output: Path) -> dict[str, Any]:
 
 def print_summary(model: TextModel, output: Path) -> None:
     """Print what was learned, how good it is, and where it was written."""
-    figures = model.figures
-    n_documents = format_count(int(figures["n_documents"]), "document")
+    metrics = model.metrics
+    n_documents = format_count(int(metrics["n_documents"]), "document")
     n_units, n_topics = model.fitted.network.config.n_topics, len(model.words)
     fewer = (
         "" if n_topics == n_units else f"; {n_units} were asked for, and some of them say the same"
     )
     print_line(
         f"learned {format_count(n_topics, 'topic')} from {n_documents} "
-        f"and {format_count(int(figures['n_words']), 'word')}{fewer}"
+        f"and {format_count(int(metrics['n_words']), 'word')}{fewer}"
     )
     print_line(", ".join(f"{name} {value}" for name, value in estimator_settings(model).items()))
-    print_line(f"coherence (NPMI) {figures['coherence']:.2f}, diversity {figures['diversity']:.2f}")
-    if figures["perplexity"] is not None:
-        n_held_out = format_count(int(figures["n_held_out"]), "held-out document")
+    print_line(f"coherence (NPMI) {metrics['coherence']:.2f}, diversity {metrics['diversity']:.2f}")
+    if metrics["perplexity"] is not None:
+        n_held_out = format_count(int(metrics["n_held_out"]), "held-out document")
         print_line(
-            f"perplexity {figures['perplexity']:.0f} per word on {n_held_out} "
-            f"(by frequencies alone {figures['unigram_perplexity']:.0f})"
+            f"perplexity {metrics['perplexity']:.0f} per word on {n_held_out} "
+            f"(by frequencies alone {metrics['unigram_perplexity']:.0f})"
         )
-    if figures["accuracy"] is not None:
-        right = format_right(figures["accuracy"], int(figures["n_labelled"]))
+    if metrics["accuracy"] is not None:
+        right = format_right(metrics["accuracy"], int(metrics["n_labelled"]))
         print_line(f"accuracy of classes on held-out documents: {right}")
     print_line(f"model written to {output}, report to {output / REPORT}")
 

@@ -347,7 +347,7 @@ def model_to_dict(model: SceneModel, output: Path, seconds: dict[str, float]) ->
         "classes": list(fitted.classes),
         "tags": list(fitted.tag_names),
         "data": fitted.data,
-        "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
+        "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.metrics},
         "rare_tags": _rare_tags(model),
         "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
         "seconds": {stage: round(value, 2) for stage, value in seconds.items()},

@@ -51,7 +51,7 @@ class TextModel:
     rotation: TopicRotation
     words: tuple[tuple[TopicWord, ...], ...]
     """Words of every topic, the strongest first."""
-    figures: dict[str, Any]
+    metrics: dict[str, Any]
     """Metrics of the fit by name, such as `coherence`; None where one was not measured."""
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class TextModel:
         counts: sparse.csr_array,
         vocabulary: Sequence[str],
         vectorizer: Mapping[str, Any],
-        figures: Mapping[str, Any],
+        metrics: Mapping[str, Any],
     ) -> Self:
         """Return the model of a fitted estimator.
 
@@ -83,7 +83,7 @@ class TextModel:
         vocabulary : words of the counts.
         vectorizer : `lowercase`, `stop_words` and `ngram_range` of scikit-learn's
             `CountVectorizer`, by which texts are split into words.
-        figures : metrics on held-out texts, by name.
+        metrics : metrics on held-out texts, by name.
         """
         rotation, words = read_topics(estimator, counts, vocabulary)
         coherence_R, diversity = topic_quality(words, vocabulary, counts)
@@ -97,7 +97,7 @@ class TextModel:
             fitted=StoredTopicModel.of(estimator, vocabulary),
             rotation=rotation,
             words=words,
-            figures={**measured, **figures},
+            metrics={**measured, **metrics},
             **vectorizer,
         )
 
@@ -135,8 +135,8 @@ class TextModel:
         run = {"checkpoint": options.checkpoint, "n_jobs": options.n_jobs}
         estimator = kind.for_texts(counts, **{"random_state": 0, **settings, **run})
         estimator.fit(counts, labels, progress=options.progress)
-        figures = _measure(estimator, counts, unseen, held_out.labels)
-        return cls.of(estimator, counts, vocabulary, vectorizer, figures)
+        metrics = _measure(estimator, counts, unseen, held_out.labels)
+        return cls.of(estimator, counts, vocabulary, vectorizer, metrics)
 
     @cached_property
     def estimator(self) -> DocNADE | SupDocNADE:
@@ -249,22 +249,22 @@ def _measure(
     labels: Sequence[str | None],
 ) -> dict[str, Any]:
     """Return the metrics on held-out documents; None where nothing can be measured."""
-    figures: dict[str, Any] = dict.fromkeys(("perplexity", "unigram_perplexity", "accuracy"))
-    figures |= {"n_held_out": 0, "n_labelled": 0}
+    metrics: dict[str, Any] = dict.fromkeys(("perplexity", "unigram_perplexity", "accuracy"))
+    metrics |= {"n_held_out": 0, "n_labelled": 0}
     if unseen is None:
-        return figures
+        return metrics
     has_words = np.asarray(unseen.sum(axis=1)) > 0
     if has_words.any():
         share_K = np.asarray(counts.sum(axis=0), np.float64) + 0.5
         log_p = (unseen @ np.log(share_K / share_K.sum())).sum() / unseen.sum()
-        figures["n_held_out"] = int(has_words.sum())
-        figures["perplexity"] = estimator.perplexity(unseen[has_words], average="corpus")
-        figures["unigram_perplexity"] = float(np.exp(-log_p))
+        metrics["n_held_out"] = int(has_words.sum())
+        metrics["perplexity"] = estimator.perplexity(unseen[has_words], average="corpus")
+        metrics["unigram_perplexity"] = float(np.exp(-log_p))
     known = [row for row, label in enumerate(labels) if label is not None]
     if known and isinstance(estimator, SupDocNADE):
-        figures["accuracy"] = estimator.score(unseen[known], [labels[row] for row in known])
-        figures["n_labelled"] = len(known)
-    return figures
+        metrics["accuracy"] = estimator.score(unseen[known], [labels[row] for row in known])
+        metrics["n_labelled"] = len(known)
+    return metrics
 
 
 def check_folder(folder: Path, *, force: bool) -> None:

@@ -21,10 +21,10 @@ from supdocnade.metrics import (
     N_TAGS,
     Sums,
     add_sums,
-    class_figures,
+    class_metrics,
     class_sums,
     tag_counts,
-    tag_figures,
+    tag_metrics,
     tag_sums,
     top_ranked,
 )
@@ -139,14 +139,14 @@ def _make_evaluation(
 ) -> Evaluation:
     if not sums.get("n_images"):
         raise InvalidArgument("there must be a photograph that can be read, got none.")
-    figures = {**_class_figures(fitted, sums), **_tag_figures(fitted, sums)}
-    if not figures:
+    metrics = {**_class_metrics(fitted, sums), **_tag_metrics(fitted, sums)}
+    if not metrics:
         raise InvalidArgument(
             "there is nothing to compare with: the photographs must have classes or tags, "
             "and the model must know some."
         )
     counts = {name: sums[name] for name in ("n_images", "n_unfamiliar", "n_trained")}
-    return Evaluation(**counts, skipped=tuple(skipped), **figures)
+    return Evaluation(**counts, skipped=tuple(skipped), **metrics)
 
 
 def _count(
@@ -187,15 +187,15 @@ def _class_sums(
     }
 
 
-def _class_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
-    figures = class_figures(sums)
-    if not figures:
+def _class_metrics(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
+    metrics = class_metrics(sums)
+    if not metrics:
         return {}
     confusion = make_confusion(sums["confusion"], fitted.classes)
     n_known = sum(sum(row.values()) for label, row in confusion.items() if label in row)
     n_sure = sums["n_sure"]
     return {
-        **figures,
+        **metrics,
         "n_unknown_classes": sums["n_labelled"] - n_known,
         "n_unsure": sums["n_labelled"] - n_sure,
         "accuracy_of_sure": share(sums["n_right_of_sure"], n_sure)["value"],
@@ -215,7 +215,7 @@ def _tag_sums(fitted: FittedScene, tags: Sequence[Tags], scores_BA: NDArray[np.f
     return tag_sums(top_BX, chosen_BA, probability_BA, present_BX)
 
 
-def _tag_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
+def _tag_metrics(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
     if not sums.get("n_tagged"):
         return {}
     tags = {
@@ -227,7 +227,7 @@ def _tag_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
         }
         for each in _tag_shares(sums, fitted.tag_names)
     }
-    return {**tag_figures(sums), "tags": tags}
+    return {**tag_metrics(sums), "tags": tags}
 
 
 def share(hits: int, total: int) -> dict[str, Any]:

@@ -59,7 +59,7 @@ N_DOCUMENTS, EXCERPT = 3, 220
 MAX_RATIO = 50
 """A larger ratio of two shares is shown as "> 50 ×": few photographs determine it."""
 
-FIGURES = (
+METRICS = (
     "f_measure",
     "f_measure_of_given",
     "tag_f1",
@@ -157,7 +157,7 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
         "other": [each for each in others if each["right"] is None],
     }
     return {
-        "figures": dict.fromkeys(FIGURES) | fitted.held_out.figures,
+        "metrics": dict.fromkeys(METRICS) | fitted.held_out.metrics,
         "accuracy": accuracy,
         "accuracy_interval": share_interval(accuracy["hits"], accuracy["total"]),
         "confusion": matrix if comparable and len(classes) <= MAX_MATRIX else None,
@@ -317,7 +317,7 @@ def render_text_report(
         .get_template("text_report.html")
         .render(
             title=title,
-            figures=dict.fromkeys(("accuracy", "n_labelled")) | dict(model.figures),
+            metrics=dict.fromkeys(("accuracy", "n_labelled")) | dict(model.metrics),
             n_documents=len(texts.texts),
             n_words=len(model.vocabulary),
             classes=getattr(model.estimator, "classes_", ()),

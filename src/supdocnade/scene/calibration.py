@@ -144,7 +144,7 @@ class HeldOutImage:
 class HeldOut:
     """Results on held-out photographs, of a model fitted on the other photographs."""
 
-    figures: dict[str, int | float] = field(default_factory=dict)
+    metrics: dict[str, int | float] = field(default_factory=dict)
     """Metrics by name, such as accuracy and f_measure: those that could be measured."""
     images: tuple[HeldOutImage, ...] = ()
 
@@ -154,9 +154,9 @@ class HeldOut:
         return len(self.images)
 
     def __post_init__(self) -> None:
-        for figure, number in (("accuracy", "n_labelled"), ("f_measure", "n_tagged")):
-            if figure in self.figures and number not in self.figures:
-                raise InvalidArgument(f"metrics must have {number} beside {figure}")
+        for metric, number in (("accuracy", "n_labelled"), ("f_measure", "n_tagged")):
+            if metric in self.metrics and number not in self.metrics:
+                raise InvalidArgument(f"metrics must have {number} beside {metric}")
 
 
 def fit_tags(

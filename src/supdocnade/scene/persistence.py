@@ -130,7 +130,7 @@ def describe_scene(fitted: FittedScene) -> dict[str, Any]:
         "classes": list(fitted.classes),
         "tags": list(fitted.tag_names),
         "choices": asdict(fitted.choices),
-        "held_out": {"n_images": held_out.n_images, "figures": held_out.figures},
+        "held_out": {"n_images": held_out.n_images, "metrics": held_out.metrics},
         "data": fitted.data,
     }
 

@@ -11,10 +11,10 @@ from scipy.special import softmax
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import (
     N_TAGS,
-    class_figures,
+    class_metrics,
     class_sums,
     f_measure,
-    tag_figures,
+    tag_metrics,
     tag_sums,
     top_ranked,
 )
@@ -162,20 +162,20 @@ def _measure(
     proba_BC, scores_BA : probabilities of classes, and scores of tags.
     expected_offset : as for `fit_tags`.
     """
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if classes:
         true_B = held_out.label_numbers(classes)
         known = np.flatnonzero(true_B >= 0)
         confidence = proba_BC[known].max(axis=1)
         correct = proba_BC[known].argmax(axis=1) == true_B[known]
         choices = replace(choices, unsure_below=unsure_below(confidence, correct))
-        figures |= class_figures(class_sums(confidence, correct))
+        metrics |= class_metrics(class_sums(confidence, correct))
     presence_BA = np.empty(scores_BA.shape)
     if len(vocabulary):
         calibration, tag_results = _calibrate_tags(
             scores_BA, held_out, vocabulary, frequency_A, expected_offset
         )
-        choices, figures = replace(choices, tags=calibration), figures | tag_results
+        choices, metrics = replace(choices, tags=calibration), metrics | tag_results
         presence_BA = calibration.probability(scores_BA, frequency_A)
     top_BX = top_ranked(scores_BA, N_TAGS)
     images = []
@@ -191,7 +191,7 @@ def _measure(
                 given=tuple((vocabulary.names[a], float(presence_BA[row, a])) for a in top_BX[row]),
             )
         )
-    return choices, HeldOut(figures=figures, images=tuple(images))
+    return choices, HeldOut(metrics=metrics, images=tuple(images))
 
 
 def _calibrate_tags(
@@ -216,4 +216,4 @@ def _calibrate_tags(
         precise_threshold=of_all,
         precise_thresholds=dict(zip(vocabulary.names, of_each_A.tolist(), strict=True)),
     )
-    return calibration, tag_figures(tag_sums(top_BX, chosen_BA, probability_BA, present_BX))
+    return calibration, tag_metrics(tag_sums(top_BX, chosen_BA, probability_BA, present_BX))

@@ -69,14 +69,14 @@ def model_card(fitted: FittedScene, name: str, *, licence: str | None = None) ->
     environment.filters["percent"] = lambda share: f"{100 * share:.1f} %"
     environment.filters["number"] = lambda number: f"{number:,}"
     text = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
-    figures, describer, weights = fitted.held_out.figures, fitted.encoder.describer, None
-    n_labelled = int(figures.get("n_labelled", 0))
+    metrics, describer, weights = fitted.held_out.metrics, fitted.encoder.describer, None
+    n_labelled = int(metrics.get("n_labelled", 0))
     if isinstance(describer, NetworkDescriber):
         with suppress(ValueError):  # The network is not installed here.
             weights = describer.network.description.licence
     return environment.from_string(text + "\n").render(
-        fitted=fitted, name=name, licence=licence, figures=figures, weights=weights,
-        interval=share_interval(round(figures.get("accuracy", 0) * n_labelled), n_labelled),
+        fitted=fitted, name=name, licence=licence, metrics=metrics, weights=weights,
+        interval=share_interval(round(metrics.get("accuracy", 0) * n_labelled), n_labelled),
         contents=describe_contents(fitted),
     )  # fmt: skip
 

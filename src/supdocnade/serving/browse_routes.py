@@ -72,7 +72,7 @@ def browse_routes(service: Service) -> APIRouter:
         n_topics=fitted.network.config.n_topics,
         n_words=fitted.encoder.n_words,
         n_images=int(fitted.data.get("n_images", 0)),
-        held_out=fitted.held_out.figures,
+        held_out=fitted.held_out.metrics,
         gallery=None if service.gallery is None else len(service.gallery),
         photos=list(service.photos),
         corrections=service.training_command,

@@ -12,7 +12,7 @@ from supdocnade.scene.sharing import is_stripped
 from supdocnade.visual_words.settings import VisualWordSettings
 
 
-def test_info_lists_classes_tags_settings_and_figures():
+def test_info_lists_classes_tags_settings_and_metrics():
     fitted = small_model().fitted_
     found = info_to_dict("m", fitted)
     assert found["classes"] == {"coast": 8, "forest": 8, "skyline": 8}
@@ -28,7 +28,7 @@ def test_info_lists_classes_tags_settings_and_figures():
     assert found["choices"]["vote_weight"] == fitted.choices.vote_weight
     assert ["n_topics", "12"] in lines
     assert "n_topics" not in format_info(fitted, all_rows=False)
-    error = f"{100 * fitted.held_out.figures['class_calibration_error']:.1f}"
+    error = f"{100 * fitted.held_out.metrics['class_calibration_error']:.1f}"
     assert ["calibration", "error", "of", "classes", error, "%"] in lines
     assert any(line[-1:] == ["%"] for line in lines)
 
@@ -118,8 +118,8 @@ def evaluation(n_classes, n_tags=0, n_right=18):
     classes = LETTERS[:n_classes]
     confusion = {label: {name: n_right * (name == label) for name in classes} for label in classes}
     confusion["a"]["b"] = 2
-    figures = {"n_images": 9, "n_predicted": 0, "precision": None, "recall": 0.0}
-    tags = {f"tag {number:02}": figures for number in range(n_tags)}
+    metrics = {"n_images": 9, "n_predicted": 0, "precision": None, "recall": 0.0}
+    tags = {f"tag {number:02}": metrics for number in range(n_tags)}
     if n_tags:
         tags["tag 01"] = {"n_images": 10, "n_predicted": 8, "precision": 0.75, "recall": 0.6}
     return Evaluation(
@@ -156,8 +156,8 @@ def test_classes_that_the_model_does_not_know_are_marked():
 
 
 def test_calibration_errors_are_in_percent():
-    figures = {"f_measure": 0.5, "f_measure_of_given": 0.6, "tag_calibration_error": 0.0042}
-    text = format_evaluation(replace(evaluation(2), **figures))
+    metrics = {"f_measure": 0.5, "f_measure_of_given": 0.6, "tag_calibration_error": 0.0042}
+    text = format_evaluation(replace(evaluation(2), **metrics))
     errors = [line.split()[2:] for line in text.splitlines() if "calibration error" in line]
     assert errors == [["1.0", "%"], ["0.4", "%"]]
 
@@ -187,11 +187,11 @@ def test_tags_have_precision_and_recall():
 
 
 def test_few_photographs_are_counted():
-    figures = {"n_images": 2, "n_labelled": 2, "accuracy": 1.0, "class_calibration_error": 0.1}
-    few = Evaluation(**figures, confusion={"a": {"a": 2, "b": 0}})
+    metrics = {"n_images": 2, "n_labelled": 2, "accuracy": 1.0, "class_calibration_error": 0.1}
+    few = Evaluation(**metrics, confusion={"a": {"a": 2, "b": 0}})
     assert "2 of 2" in format_evaluation(few)
     assert "99.0 %" in format_evaluation(evaluation(2))
-    one = Evaluation(**figures, confusion={"a": {"a": 2}})
+    one = Evaluation(**metrics, confusion={"a": {"a": 2}})
     assert format_evaluation(one) == "photographs  2"
 
 

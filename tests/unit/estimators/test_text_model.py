@@ -49,8 +49,8 @@ def test_a_saved_model_has_the_same_topics(model, tmp_path, recwarn):
     texts = ["a boat in the harbour", "unknown", ""]
     np.testing.assert_array_equal(loaded.topics(texts), model.topics(texts))
     assert (loaded.words, loaded.vocabulary) == (model.words, model.vocabulary)
-    assert loaded.figures == model.figures
-    assert model.figures["accuracy"] == 0.5
+    assert loaded.metrics == model.metrics
+    assert model.metrics["accuracy"] == 0.5
     assert not recwarn.list
 
 
@@ -86,11 +86,11 @@ def test_texts_are_learned_with_their_classes():
     settings = {"vectorizer": WORDS, "limits": {"min_df": 1}, "n_topics": 6}
     learned = TextModel.learn(*parts, **settings)
     assert set(learned.classes) == set(LABELS)
-    assert (learned.figures["n_documents"], learned.figures["n_labelled"]) == (48, 12)
-    assert learned.figures["perplexity"] < learned.figures["unigram_perplexity"]
+    assert (learned.metrics["n_documents"], learned.metrics["n_labelled"]) == (48, 12)
+    assert learned.metrics["perplexity"] < learned.metrics["unigram_perplexity"]
     unlabelled = TextModel.learn(*parts, **settings, with_classes=False)
     assert unlabelled.classes == ()
-    assert unlabelled.figures["accuracy"] is None
+    assert unlabelled.metrics["accuracy"] is None
     few = Texts(["1"], ["sea sea"], [None])
     with pytest.raises(InvalidArgument, match="must have 2 words to learn, got 1"):
         TextModel.learn(few, parts[1], **settings)

@@ -67,7 +67,7 @@ def records(tmp_path_factory):
     return found
 
 
-def test_figures_are_those_of_the_definitions(records):
+def test_metrics_are_those_of_the_definitions(records):
     fitted = small_model().fitted_
     found = evaluate_photographs(fitted, records[1:])
     predictions = iter_predictions(fitted, [record.source for record in records[1:]])
@@ -91,7 +91,7 @@ def test_photographs_without_classes_and_tags_are_refused(records):
         evaluate_photographs(small_model().fitted_, records[:1])
 
 
-def test_a_corpus_has_the_figures_of_its_photographs(records, tmp_path, monkeypatch):
+def test_a_corpus_has_the_metrics_of_its_photographs(records, tmp_path, monkeypatch):
     monkeypatch.setattr("supdocnade.unfinished.PART_SIZE", 5)
     fitted, photographs = small_model().fitted_, from_records(records[1:])
     corpus, _ = encode_corpus(

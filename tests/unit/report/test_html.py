@@ -96,11 +96,11 @@ def test_a_report_shows_everything():
     for name in (*fitted.classes, *fitted.tag_names, "generative_weight", "numpy"):
         assert name in text
     assert "a model that was not trained on them" in text
-    share = f"{100 * fitted.held_out.figures['accuracy']:.1f}\u202f%"
+    share = f"{100 * fitted.held_out.metrics['accuracy']:.1f}\u202f%"
     assert share in text
-    error = f"{100 * fitted.held_out.figures['class_calibration_error']:.1f}\u202f%"
+    error = f"{100 * fitted.held_out.metrics['class_calibration_error']:.1f}\u202f%"
     assert error in text
-    assert f"{fitted.held_out.figures['f_measure']:.3f}" in text
+    assert f"{fitted.held_out.metrics['f_measure']:.3f}" in text
     assert "visual words of SIFT descriptors" in text
     assert "An empty row" not in text
     assert "tags.precise_threshold" in text

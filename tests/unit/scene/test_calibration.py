@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.metrics import class_figures, class_sums
+from supdocnade.metrics import class_metrics, class_sums
 from supdocnade.scene.calibration import (
     best_threshold,
     fit_tags,
@@ -14,7 +14,7 @@ from supdocnade.scene.calibration import (
 
 
 def calibration_error(confidence, right):
-    return class_figures(class_sums(confidence, right))["class_calibration_error"]
+    return class_metrics(class_sums(confidence, right))["class_calibration_error"]
 
 
 def drawn_labels(probability_BC, rng):

@@ -110,7 +110,7 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path):
 def test_the_description_is_for_people_alone(tmp_path):
     small_model().save(tmp_path / "model")
     description = json.loads((tmp_path / "model" / DESCRIPTION).read_text())
-    assert description["held_out"]["figures"] == small_model().fitted_.held_out.figures
+    assert description["held_out"]["metrics"] == small_model().fitted_.held_out.metrics
     assert description["settings"]["n_topics"] == 12
     (tmp_path / "model" / DESCRIPTION).unlink()
     loaded = SceneModel.load(tmp_path / "model")

@@ -93,7 +93,7 @@ def test_without_known_labels_the_settings_are_the_default():
     unknown = photographs([None] * 17, TAGS)
     choices, held_out = choose(unseen=unknown)
     assert (choices.svm, choices.temperature) == (SVMSettings(), 1)
-    assert "accuracy" not in held_out.figures
+    assert "accuracy" not in held_out.metrics
 
 
 def test_photographs_of_one_class_are_not_classified():
@@ -126,9 +126,9 @@ def test_votes_for_tags_have_a_weight_if_they_help():
     uniform = GivenTags(np.full((17, 12), -np.log(12)))
     choices, held_out = choose(seen, unseen, vocabulary, uniform)
     assert (choices.vote_weight, choices.vote_spread) == (VOTE_WEIGHTS[1], SPREADS[0])
-    assert held_out.figures["f_measure"] == pytest.approx(2 * 5 / 11)
+    assert held_out.metrics["f_measure"] == pytest.approx(2 * 5 / 11)
     # The probabilities of tags are learned from the scores that rank them.
-    assert held_out.figures["f_measure_of_given"] == 1
+    assert held_out.metrics["f_measure_of_given"] == 1
     assert {name[0] for name, _ in held_out.images[12].given} == {"b"}
 
 
@@ -139,16 +139,16 @@ def test_votes_that_do_not_help_have_no_weight():
     assert choose(seen=unknown)[0].vote_weight == 0
 
 
-def test_figures_of_held_out_photographs():
+def test_metrics_of_held_out_photographs():
     choices, held_out = choose()
     assert held_out.n_images == 17
-    assert held_out.figures["accuracy"] == 1.0
-    assert held_out.figures["n_labelled"] == 16
-    assert held_out.figures["n_tagged"] == 16
+    assert held_out.metrics["accuracy"] == 1.0
+    assert held_out.metrics["n_labelled"] == 16
+    assert held_out.metrics["n_tagged"] == 16
     assert choices.unsure_below == 0
-    assert held_out.figures["f_measure"] == pytest.approx((2 / 3 * 8 + 2 / 4 * 8) / 16)
+    assert held_out.metrics["f_measure"] == pytest.approx((2 / 3 * 8 + 2 / 4 * 8) / 16)
     # "owl" was never learned: it counts as missed.
-    assert held_out.figures["f_measure_of_given"] == pytest.approx((8 * 1 + 8 * 2 / 3) / 16)
+    assert held_out.metrics["f_measure_of_given"] == pytest.approx((8 * 1 + 8 * 2 / 3) / 16)
     first = held_out.images[0]
     assert (first.label, first.predicted, first.tags) == ("a", "a", ("sea",))
     assert [name for name, _ in first.given] == ["sea", "wood"]

@@ -27,17 +27,17 @@ def stripped(fitted, tmp_path_factory):
     return load_scene(folder), folder
 
 
-def test_a_card_has_the_figures_of_the_model(fitted):
+def test_a_card_has_the_metrics_of_the_model(fitted):
     card = model_card(fitted, "scenes", licence="cc-by-4.0")
-    figures = fitted.held_out.figures
-    n = int(figures["n_labelled"])
-    ends = share_interval(round(figures["accuracy"] * n), n)
+    metrics = fitted.held_out.metrics
+    n = int(metrics["n_labelled"])
+    ends = share_interval(round(metrics["accuracy"] * n), n)
     low, high = (f"{100 * end:.1f}" for end in ends)
     for expected in (
         "license: cc-by-4.0\n",
-        f"| {100 * figures['accuracy']:.1f} % (95 % interval {low} % to {high} %) |",
+        f"| {100 * metrics['accuracy']:.1f} % (95 % interval {low} % to {high} %) |",
         "| calibration error of class probabilities | "
-        f"{100 * figures['class_calibration_error']:.1f} % |",
+        f"{100 * metrics['class_calibration_error']:.1f} % |",
         f"{fitted.data['n_images']} photographs, 0 of them without a class",
         "30 visual words, 12 topics, from sift.",
         'SceneModel.from_pretrained("scenes")',
@@ -58,8 +58,8 @@ def test_names_cannot_change_the_card(fitted):
 
 
 def test_a_model_of_tags_alone_has_no_accuracy(fitted):
-    figures = {name: fitted.held_out.figures[name] for name in ("f_measure", "n_tagged")}
-    tags = replace(fitted, held_out=replace(fitted.held_out, figures=figures))
+    metrics = {name: fitted.held_out.metrics[name] for name in ("f_measure", "n_tagged")}
+    tags = replace(fitted, held_out=replace(fitted.held_out, metrics=metrics))
     card = model_card(tags, "scenes")
     assert "F-measure of five tags" in card
     assert "accuracy of the class" not in card
