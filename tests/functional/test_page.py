@@ -276,7 +276,7 @@ def test_a_dropped_folder_is_opened(page):
 
 def test_show_more_reports_an_error_and_can_be_retried(page):
     def few(route):
-        if "offset" in route.request.url and not refused:
+        if "offset=20" in route.request.url and not refused:
             refused.append(route.request.url)
             route.fulfill(status=500, body=json.dumps({"code": "x", "detail": "it broke."}))
         else:
@@ -345,7 +345,7 @@ def test_photographs_are_reviewed_by_keys(reviewed):
     assert [(each["label"], each["tags"]) for each in first] == [("coast", tags)]
     assert [each.get("tags") for each in second] == [[], None, None]
     assert third[0]["label"] == third[1]["label"] == "harbour"
-    assert third[1]["tags"][-1] == "gull"
+    assert third[1]["judged"] == {"gull": True}
     page.locator("#filter-state").select_option("reviewed")
     expect(items).to_have_count(3)
     page.get_by_role("button", name="Select all shown").click()
@@ -366,7 +366,11 @@ def test_a_wrong_tag_is_rejected_alone(reviewed):
         ", ".join(each for each in before if each != tag)
     )
     (line,) = (folder / "corrections.jsonl").read_text().splitlines()
-    assert "label" not in json.loads(line)
+    # The other tags stay suggestions, and the photograph is not reviewed.
+    assert json.loads(line)["judged"] == {tag: False}
+    assert json.loads(line).keys() == {"file_name", "judged"}
+    expect(item).not_to_contain_text("reviewed")
+    expect(item).to_contain_text(f"✗ {tag}")
 
 
 def test_a_refused_correction_is_told_and_stays_selected(reviewed):
@@ -378,6 +382,28 @@ def test_a_refused_correction_is_told_and_stays_selected(reviewed):
     bar.get_by_role("button", name="Accept").click()
     expect(bar.locator(".problem")).to_have_text("the disk is full.")
     expect(bar.locator("b")).to_have_text("0 of 24 saved")
+
+
+def test_photographs_that_leave_a_search_do_not_hide_others(reviewed):
+    page, _ = reviewed
+    page.route(
+        "**/v1/gallery?*",
+        lambda route: route.continue_(url=route.request.url.replace("limit=60", "limit=10")),
+    )
+    page.add_init_script("window.IntersectionObserver = class { observe() {} disconnect() {} };")
+    page.reload()
+    page.locator("#filter-state").select_option("unreviewed")
+    items, more = page.locator("#gallery li"), page.get_by_role("button", name="Show more")
+    expect(items).to_have_count(10)
+    page.get_by_role("button", name="Select all shown").click()
+    expect(page.locator("#gallery .pick").first).to_be_focused()
+    page.keyboard.press("a")
+    expect(page.locator("#gallery > p.soft")).to_have_text("14 photographs. ")
+    for _ in range(2):
+        more.click()
+    expect(items).to_have_count(24)
+    names = items.locator("a small").all_inner_texts()
+    assert len({*names}) == 24
 
 
 def test_accepted_tags_are_written_as_keywords_and_taken_back(reviewed):
@@ -392,6 +418,13 @@ def test_accepted_tags_are_written_as_keywords_and_taken_back(reviewed):
     place.get_by_role("button", name="Undo").click()
     expect(place).to_contain_text("Removed keywords of 1 photograph.")
     assert not [*folder.rglob("*.xmp")]
+    page.get_by_role("button", name="Write keywords").click()
+    page.get_by_role("button", name="Write", exact=True).click()
+    expect(place).to_contain_text("Wrote keywords of 1 photograph.")
+    page.reload()
+    expect(place).to_contain_text("supdocnade tag --undo")
+    place.get_by_role("button", name="Undo").click()
+    expect(place).to_contain_text("Removed keywords of 1 photograph.")
 
 
 def test_photographs_are_turned_by_arrow_keys_and_shown_as_they_are(reviewed):
@@ -425,7 +458,7 @@ def test_a_search_is_saved_as_a_list_and_a_table(reviewed):
     with page.expect_download() as download:
         page.get_by_role("button", name="Save CSV").click()
     head, *rows = download.value.path().read_text("utf-8-sig").splitlines()
-    assert head == "file,label,probability,tags,taken,camera,rating"
+    assert head == "file,label,probability,tags,reviewed,taken,camera,rating"
     assert [row.split(",")[0] for row in rows] == [f'"{path}"' for path in paths]
     page.locator("#filter-since").fill("2024-01-01")
     expect(page.locator("#gallery > p.soft")).to_have_text("No matching photographs. ")
@@ -454,7 +487,16 @@ def test_dropped_photographs_are_filtered_and_reviewed(page):
     )
     page.locator("#show").select_option("unreviewed")
     expect(shown).to_have_count(4)
-    page.keyboard.press("u")
+    # What cannot be seen is not changed.
+    page.locator("#results .pick").nth(1).focus()
+    page.keyboard.press("Control+a")
+    expect(page.locator("#photographs .review-bar b")).to_have_text("4 selected")
+    page.locator("#show").select_option("unfamiliar")
+    expect(page.locator("#photographs .review-bar")).to_be_hidden()
+    page.locator("#show").select_option(f"tag {tag}")
+    shown.first.locator(".pick").focus()
+    page.keyboard.press("x")
+    expect(shown.first.locator(".given")).not_to_contain_text(tag)
 
 
 def test_photographs_similar_to_a_dropped_one_are_found(page):

@@ -121,6 +121,8 @@ class KeywordWriter:
         with _xmp_errors(sidecar):
             before = read_file(sidecar) if os.path.lexists(sidecar) else None
             missing, after = self._add(before, keywords, [])
+        if missing and before is not None:
+            _check_not_read_only(sidecar)
         path = os.path.realpath(sidecar)
         return {"sidecar": path, "created": before is None, "keywords": missing}, after
 
@@ -158,7 +160,7 @@ class KeywordWriter:
 
 
 def _check_not_read_only(path: Path) -> None:
-    """Raise if a photograph is protected: replacing it needs permission for its folder alone."""
+    """Raise if a file is protected: replacing it needs permission for its folder alone."""
     if not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK)):
         raise UnwritableFile(f"{path} is left unchanged: it is read-only.")
 
@@ -252,6 +254,7 @@ def _undo_sidecar(line: Line, *, dry_run: bool) -> str:
         after = remove_keywords(before, keywords)
     if after == before:
         return ""
+    _check_not_read_only(path)
     if not dry_run:
         write_atomically(path, after)
     return f"{'would remove' if dry_run else 'removed'} {', '.join(keywords)} from {path}"

@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 
+Given = tuple[str | None, list[str] | None, dict[str, bool]]
+"""Class and tags that somebody has given to a photograph, None if none, and single tags that it has
+or does not have."""
 Order = Literal["match", "name", "newest", "oldest"]
 State = Literal["unsure", "unfamiliar", "reviewed", "unreviewed"]
 
@@ -181,6 +184,7 @@ class Gallery:
     topics_NH : their topic features.
     unfamiliar_N : True for those unlike the training photographs.
     taken_N, cameras, rating_N : their `Details`.
+    corrected : what somebody has given to photographs, by their numbers.
     version : part of the addresses of thumbnails, so that browsers do not show outdated ones.
     """
 
@@ -230,7 +234,7 @@ class Gallery:
         self._norm_N = np.einsum("nh,nh->n", self.topics_NH, self.topics_NH)
         self._presence_AN = proba_NP[:, n_classes:].T.copy()  # A search reads few tags.
         self._before: dict[int, tuple[int, float, NDArray[np.float32]]] = {}
-        self._corrected: dict[int, tuple[str | None, list[str] | None]] = {}
+        self.corrected: dict[int, Given] = {}
         self._predicted_N, self._proba_N = np.zeros(len(self), np.int64), np.ones(len(self))
         if n_classes:
             self._predicted_N = proba_NP[:, :n_classes].argmax(axis=1)
@@ -365,15 +369,23 @@ class Gallery:
     @property
     def reviewed(self) -> list[int]:
         """Numbers of the photographs to which somebody has given a class or tags."""
-        return sorted(self._corrected)
+        found = self.corrected.items()
+        return sorted(number for number, given in found if given[:2] != (None, None))
 
-    def given(self, number: int) -> tuple[str | None, list[str] | None]:
-        """Return the class and the tags that somebody has given to a photograph; None if none."""
-        return self._corrected.get(number, (None, None))
+    def given(self, number: int) -> Given:
+        """Return what somebody has given to a photograph."""
+        return self.corrected.get(number, (None, None, {}))
 
-    def correct(self, path: str, label: str | None, tags: Sequence[str] | None) -> None:
+    def correct(
+        self,
+        path: str,
+        label: str | None,
+        tags: Sequence[str] | None,
+        judged: Mapping[str, bool] | None = None,
+    ) -> None:
         """Let a class and tags count instead of the predicted ones, which count again if None.
 
+        Without `tags`, single ones may be `judged`: the photograph has them or does not have them.
         A class and tags that the model does not know are found by their words. A photograph of
         another folder is ignored.
         """
@@ -389,9 +401,12 @@ class Gallery:
         own = None if tags is None else [spell_tag(tag, self.tag_names) for tag in tags]
         if own is not None:
             self._presence_AN[:, number] = [name in own for name in self.tag_names]
-        self._corrected[number] = label, own
-        if label is None and own is None:
-            del self._corrected[number]
+        single = {spell_tag(tag, self.tag_names): has for tag, has in (judged or {}).items()}
+        for tag in single.keys() & {*self.tag_names}:
+            self._presence_AN[self.tag_names.index(tag), number] = single[tag]
+        self.corrected[number] = label, own, single
+        if (label, own, single) == (None, None, {}):
+            del self.corrected[number]
         self.__dict__.pop("_tag_counts", None)
 
     def _class_matches(self, classes: Sequence[int]) -> Floats:
@@ -406,8 +421,8 @@ class Gallery:
         # A word of the path; it has letters and digits alone.
         starts = [each.start() for each in re.finditer(f" {word}".encode(), self._words)]
         matches_N[np.searchsorted(self._word_ends, starts, "right")] = 1
-        for number, (new_class, new_tags) in self._corrected.items():
-            if _having_word([new_class or "", *(new_tags or ())], word):
+        for number, (new_class, new_tags, judged) in self.corrected.items():
+            if _having_word([new_class or "", *(new_tags or ()), *_present(judged)], word):
                 matches_N[number] = 1
         return matches_N
 
@@ -443,7 +458,7 @@ class Gallery:
 
     def label(self, number: int) -> tuple[str, float] | None:
         """Return the best class and its probability; None if there is no class."""
-        new_class, _ = self.given(number)
+        new_class, *_ = self.given(number)
         if new_class is not None:
             return new_class, 1.0
         if not self.classes:
@@ -452,13 +467,18 @@ class Gallery:
 
     def tags(self, number: int) -> list[tuple[str, float]]:
         """Return the tags of a photograph, the most probable first."""
-        _, new_tags = self.given(number)
+        _, new_tags, judged = self.given(number)
         if new_tags is not None:
             return [(tag, 1.0) for tag in new_tags]
         proba_A = self._presence_AN[:, number]
         order = np.argsort(-proba_A, kind="stable")
         given = order[proba_A[order] >= self.threshold].tolist()
-        return [(self.tag_names[tag], float(proba_A[tag])) for tag in given]
+        unknown = [(tag, 1.0) for tag in _present(judged) if tag not in self.tag_names]
+        return [*unknown, *((self.tag_names[tag], float(proba_A[tag])) for tag in given)]
+
+
+def _present(judged: Mapping[str, bool]) -> list[str]:
+    return [tag for tag, has in judged.items() if has]
 
 
 def _having_word(names: Sequence[str], word: str) -> list[int]:

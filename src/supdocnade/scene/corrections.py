@@ -4,7 +4,9 @@ A file of corrections has the columns of a metadata file (`folders.metadata`) an
 the digest of the contents of a photograph. A photograph that has a key is found by it, wherever it
 is and whatever its name; one without a key is found by its path, `file_name`. A later line about
 the same photograph replaces an earlier one. A class or tags that a line leaves empty stay as they
-are; a line with neither of them withdraws the correction.
+are; a line with neither of them withdraws the correction. `tags` are all tags of a photograph. If
+somebody has judged single ones, they are in `judged`, which training ignores, since it must know
+which tags a photograph does not have.
 """
 
 import json
@@ -38,7 +40,14 @@ class Correction(NamedTuple):
     label: str | None = None
     """None if the class is not corrected."""
     tags: tuple[str, ...] | None = None
-    """None if the tags are not corrected."""
+    """All of its tags; None if they are not corrected."""
+    judged: dict[str, bool] | None = None
+    """Single tags, and whether the photograph has them, if `tags` is None."""
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """True if nothing is corrected."""
+        return self.label is None and self.tags is None and not self.judged
 
     @property
     def identity(self) -> str:
@@ -65,26 +74,34 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
             raise row
         where = f"{name}, line {line}"
         file_name, key = row.get("file_name"), row.get("key") or None
-        label, tags = row.get("label"), row.get("tags")
+        label, tags, judged = row.get("label"), row.get("tags"), row.get("judged")
         if not isinstance(file_name, str) or not file_name.strip():
             raise line_error(name, line, "the name of a file as file_name", file_name)
         if key is not None and not isinstance(key, str):
             raise line_error(name, line, "a string as key", key)
+        if judged is not None and not _are_judged(judged):
+            raise line_error(name, line, "true or false for each tag in judged", judged)
         correction = Correction(
             file_name.strip(),
             key,
             parse_label(where, label),
             # An empty cell of a table is one that nobody has filled in.
             parse_tags(where, None if tags == "" else tags),
+            judged,
         )
         _replace(found, correction)
     return found
 
 
+def _are_judged(found: object) -> bool:
+    """Return whether a value is that of `Correction.judged`."""
+    return isinstance(found, dict) and all(type(each) is bool for each in found.values())
+
+
 def _replace(corrections: dict[str, Correction], new: Correction) -> None:
     """Let a correction take the place of an earlier one, or withdraw it."""
     corrections.pop(new.identity, None)
-    if new.label is not None or new.tags is not None:
+    if not new.is_withdrawn:
         corrections[new.identity] = new
 
 
@@ -185,7 +202,8 @@ def correct_records(
     ----------
     corrections : by `Correction.identity`.
     """
-    missing, found = dict(corrections), dict[int, Correction]()
+    complete = {key: each for key, each in corrections.items() if each[2:4] != (None, None)}
+    missing, found = complete, dict[int, Correction]()
     for number, record in enumerate(records):
         path = absolute_address(source_name(record.source))
         if (correction := missing.get(path)) is not None and correction.key is None:

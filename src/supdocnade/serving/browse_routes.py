@@ -285,12 +285,15 @@ def _read_correction(service: Service, given: CorrectionIn) -> Correction:
         label = parse_label("the correction", given.label)
     except StorageError as error:
         raise ApiError("invalid_argument", str(error)) from error
-    tags = given.tags
+    tags, judged = given.tags, {clean_name(tag): has for tag, has in given.judged.items()}
+    if tags is not None and judged:
+        raise ApiError("invalid_argument", "tags and judged must not both be given.")
     return Correction(
         name,
         given.key,
         None if label is None else clean_name(label),
         None if tags is None else distinct_tags(clean_name(tag) for tag in tags if tag.strip()),
+        judged or None,
     )
 
 
@@ -300,4 +303,5 @@ def _describe(correction: Correction) -> CorrectionOut:
         key=correction.key,
         label=correction.label,
         tags=None if correction.tags is None else list(correction.tags),
+        judged=correction.judged or {},
     )

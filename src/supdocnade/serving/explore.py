@@ -103,6 +103,7 @@ def describe_photograph(
         unfamiliar=bool(gallery.unfamiliar_N[row]),
         label_given=given[0] is not None,
         tags_given=given[1] is not None,
+        judged=given[2],
         distance=distance,
         match=match,
         near_duplicate=near_duplicate,

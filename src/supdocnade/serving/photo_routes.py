@@ -7,6 +7,7 @@ lists them, and the server takes back what it has written.
 import mimetypes
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -51,6 +52,11 @@ def _add_keyword_routes(service: Service, routes: APIRouter) -> None:
     writing = Lock()
     errors = openapi_responses("no_gallery", "not_named", "not_kept")
 
+    @routes.get("/keywords", responses=errors)
+    def written() -> KeywordsOut:
+        """Tell how the keywords that this server has written are removed."""
+        return _describe(service, 0)
+
     @routes.post("/keywords", responses=errors)
     def write() -> KeywordsOut:
         """Write the tags that people gave to photographs of the gallery into XMP sidecars."""
@@ -65,33 +71,42 @@ def _add_keyword_routes(service: Service, routes: APIRouter) -> None:
             record, service.keyword_record = service.keyword_record, None
             results = [] if record is None else list(undo_record(record))
         failed = [str(each) for each in results if isinstance(each, StorageError)]
-        changed = len(results) - len(failed)
-        return KeywordsOut(changed=changed, failed=failed[:MAX_FAILED], undo=None)
+        return _describe(service, len(results) - len(failed), failed)
 
 
 def _write_keywords(service: Service, gallery: Gallery) -> KeywordsOut:
-    """Write the keywords of all photographs in named folders that have been given tags."""
+    """Write the tags that people gave to photographs in named folders."""
     if not service.photos:
         raise _not_named()
     record = service.keyword_record or Path(new_record().absolute())
     writer = KeywordWriter(record, service.fitted.tag_levels, predicted=False)
     failed: list[str] = []
-    n_changed = 0
-    for number in gallery.reviewed:
-        tags = gallery.given(number)[1]
+    n_changed = n_elsewhere = 0
+    for number, (_, tags, judged) in sorted(gallery.corrected.items()):
+        keywords = [tag for tag, has in judged.items() if has] if tags is None else tags
         try:
-            path = named_path(service, gallery.paths[number])
-            n_changed += bool(tags and writer.write(os.fspath(path), tags))
+            if keywords:
+                path = named_path(service, gallery.paths[number])
+                n_changed += bool(writer.write(os.fspath(path), keywords))
         except ApiError:
-            continue
+            n_elsewhere += 1
         except UnwritableRecord as error:
             raise ApiError("not_kept", str(error)) from error
         except StorageError as error:
             failed.append(str(error))
     if n_changed:
         service.keyword_record = record
-    undo = undo_command(record) if service.keyword_record else None
-    return KeywordsOut(changed=n_changed, failed=failed[:MAX_FAILED], undo=undo)
+    return _describe(service, n_changed, failed, n_elsewhere)
+
+
+def _describe(
+    service: Service, n_changed: int, failed: Sequence[str] = (), n_elsewhere: int = 0
+) -> KeywordsOut:
+    if len(failed) > MAX_FAILED:
+        failed = [*failed[:MAX_FAILED], f"{len(failed) - MAX_FAILED} more cannot be written."]
+    record = service.keyword_record
+    undo = None if record is None else undo_command(record)
+    return KeywordsOut(changed=n_changed, elsewhere=n_elsewhere, failed=list(failed), undo=undo)
 
 
 def named_path(service: Service, path: str) -> Path:

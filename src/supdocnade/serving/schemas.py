@@ -72,6 +72,9 @@ class CorrectionIn(Schema):
     )
     label: ShortText | None = Field(None, description="Its class, which may be a new one.")
     tags: list[ShortText] | None = Field(None, max_length=100, description="All of its tags.")
+    judged: dict[ShortText, bool] = Field(
+        {}, max_length=100, description="Without `tags`: single tags that it has or does not have."
+    )
 
 
 class CorrectionOut(Schema):
@@ -81,6 +84,7 @@ class CorrectionOut(Schema):
     key: str | None
     label: str | None
     tags: list[str] | None
+    judged: dict[str, bool]
 
 
 class CorrectionsOut(Schema):
@@ -149,6 +153,7 @@ class NeighbourOut(Schema):
     unfamiliar: bool = Field(description="As for a prediction.")
     label_given: bool = Field(description="The class is one that somebody has given.")
     tags_given: bool = Field(description="The tags are those that somebody has given.")
+    judged: dict[str, bool] = Field(description="Single tags that somebody has judged.")
     distance: float | None = Field(
         None, ge=0, description="Distance in topic space; 0 for the same photograph."
     )
@@ -187,7 +192,8 @@ class KeywordsOut(Schema):
     """Keywords that were written to photographs, or removed again."""
 
     changed: int = Field(description="Number of photographs.")
-    failed: list[str] = Field(description="What could not be written, at most 20 sentences.")
+    elsewhere: int = Field(0, description="Number of those that are not in these folders, or gone.")
+    failed: list[str] = Field([], description="What could not be written, at most 20 sentences.")
     undo: str | None = Field(description="Command that removes them again.")
 
 

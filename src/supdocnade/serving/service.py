@@ -278,7 +278,7 @@ class Service:
         """Let corrections of photographs of the gallery count when they are searched and shown."""
         for each in corrections:
             if self.gallery is not None:
-                self.gallery.correct(each.file_name, each.label, each.tags)
+                self.gallery.correct(each.file_name, each.label, each.tags, each.judged)
 
     def close(self) -> None:
         """End the workers and close the file of corrections."""

@@ -191,6 +191,16 @@ def test_damaged_and_protected_photographs_are_left_alone(tmp_path, jpegs):
     assert not (tmp_path / "record").exists()
 
 
+def test_a_read_only_sidecar_is_named_and_left_alone(tmp_path):
+    sidecar = tmp_path / "a.jpg.xmp"
+    sidecar.write_bytes(plain_packet("old"))
+    sidecar.chmod(0o444)
+    with pytest.raises(StorageError, match=r"a.jpg.xmp is left unchanged: it is read-only\."):
+        KeywordWriter().write(str(tmp_path / "a.jpg"), KEYWORDS)
+    assert sidecar.read_bytes() == plain_packet("old")
+    assert not KeywordWriter().write(str(tmp_path / "a.jpg"), ["old"])
+
+
 def test_keywords_of_people_are_not_those_of_a_model(tmp_path):
     record, sidecar = tmp_path / "record", tmp_path / "a.jpg.xmp"
     KeywordWriter(record, predicted=False).write(str(tmp_path / "a.jpg"), ["sea"])

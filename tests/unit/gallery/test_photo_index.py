@@ -112,12 +112,26 @@ def test_photographs_are_found_by_the_state_of_their_review(described, fitted):
     assert 4 in unsure
     assert described.is_unsure(4)
     described.correct(path, None, [])
-    assert described.given(9) == (None, [])
+    assert described.given(9) == (None, [], {})
     assert described.search(state="reviewed")[0].tolist() == described.reviewed == [9]
     assert described.search(state="unfamiliar")[0].tolist() == []
     assert 9 not in described.search(state="unreviewed", order="name")[0]
     described.correct(path, None, None)
     assert described.reviewed == []
+
+
+def test_single_tags_are_judged_and_the_others_stay_predictions(described):
+    path, before = described.paths[3], described.tags(3)
+    wrong, *others = [tag for tag, _ in before]
+    described.correct(path, None, None, {wrong.upper(): False, "shipwreck": True})
+    assert [tag for tag, _ in described.tags(3)] == ["shipwreck", *others]
+    assert dict(described.tags(3))[others[0]] == dict(before)[others[0]]
+    assert 3 not in described.search(tags=[wrong])[0]
+    assert described.search(words="shipwreck")[0].tolist() == [3]
+    assert described.reviewed == []
+    assert described.corrected == {3: (None, None, {wrong: False, "shipwreck": True})}
+    described.correct(path, None, None)
+    assert described.tags(3) == before
 
 
 def test_a_whole_word_is_preferred_to_a_longer_one():

@@ -54,6 +54,22 @@ def test_a_correction_without_class_and_tags_withdraws_an_earlier_one(open_file,
     assert read_corrections(path) == {}
 
 
+def test_judged_tags_are_kept_and_not_learned(open_file, path):
+    file = open_file()
+    file.add(Correction("/a.jpg", None, None, None, {"sea": False, "boat": True}))
+    file.add(Correction("/b.jpg", None, "coast", None, {"sea": True}))
+    file.close()
+    read = read_corrections(path)
+    assert list(read.values()) == open_file().newest(0, 10)[::-1]
+    assert read["/a.jpg"].judged == {"sea": False, "boat": True}
+    records = [ImageRecord(name, "forest", ("tree",)) for name in ("/a.jpg", "/b.jpg")]
+    found, notes = correct_records(records, read)
+    assert (found, notes) == ([ImageRecord("/b.jpg", "coast", ("tree",))], [])
+    path.write_text('{"file_name": "a", "judged": {"sea": 1}}')
+    with pytest.raises(StorageError, match="line 1: expected true or false for each tag in judged"):
+        read_corrections(path)
+
+
 def test_two_servers_do_not_share_a_file(open_file, path):
     first = open_file()
     with pytest.raises(StorageError, match="another server keeps its corrections there"):

@@ -135,7 +135,7 @@ def test_an_upload_is_corrected_by_the_key_of_its_prediction(client, path):
     sent = {"key": predicted["key"], "file": "0.jpg", "label": "beach", "tags": ["sea", "sea"]}
     response = client.post("/v1/corrections", json=sent)
     assert response.status_code == 200
-    assert response.json() == {**sent, "tags": ["sea"]}
+    assert response.json() == {**sent, "tags": ["sea"], "judged": {}}
     (line,) = path.read_text().splitlines()
     assert json.loads(line)["key"] == storage.read_with_key(photograph(0))[1]
     command = f"supdocnade train PHOTOS --add scenes --corrections {path} -o NEW-MODEL"
@@ -148,6 +148,7 @@ def test_a_photograph_of_the_gallery_is_corrected_by_its_number(client, gallery,
     assert (correction.file_name, correction.key) == (gallery.paths[3], None)
     listed = client.get("/v1/corrections").json()
     expected = {"file": gallery.paths[3], "key": None, "label": "forest", "tags": None}
+    expected["judged"] = {}
     assert listed == {"total": 1, "offset": 0, "corrections": [expected]}
     assert client.post("/v1/corrections", json={"file": gallery.paths[3]}).status_code == 200
     assert client.get("/v1/corrections").json()["total"] == 0
@@ -206,6 +207,8 @@ def test_names_cannot_break_lines_or_name_other_files(client, path):
         ({"key": KEY, "label": "coast|forest"}, 422, "invalid_argument"),
         ({"key": KEY, "tags": ["x"] * 101}, 422, "invalid_argument"),
         ({"key": KEY, "tags": "x"}, 422, "invalid_argument"),
+        ({"key": KEY, "tags": ["x"], "judged": {"y": True}}, 422, "invalid_argument"),
+        ({"key": KEY, "judged": {"y": "maybe"}}, 422, "invalid_argument"),
         ({"key": KEY, "path": "/etc/passwd"}, 422, "invalid_argument"),
         ({"key": KEY, "file": "x" * MAX_CORRECTION_BYTES}, 413, "request_too_large"),
         (["x"], 422, "invalid_argument"),

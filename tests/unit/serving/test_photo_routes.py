@@ -86,13 +86,17 @@ def test_accepted_tags_become_keywords_and_are_taken_back(tmp_path, monkeypatch)
         assert read_keywords(sidecar.read_bytes()) == ["Dune"]
         assert {*photos.rglob("*.xmp")} == {sidecar, damaged}
         damaged.unlink()
+        client.post(
+            "/v1/corrections", json={"photograph": 4, "judged": {"sea": True, "ice": False}}
+        )
         again = client.post("/v1/keywords").json()
-        assert again == {"changed": 1, "failed": [], "undo": written["undo"]}
-        assert client.post("/v1/keywords/undo").json() == {
-            "changed": 2,
-            "failed": [],
-            "undo": None,
-        }
+        undo = written["undo"]
+        assert again == {"changed": 2, "elsewhere": 1, "failed": [], "undo": undo}
+        sidecar = photos / "coast" / "04.jpg.xmp"
+        assert read_keywords(sidecar.read_bytes()) == ["sea"]
+        assert client.get("/v1/keywords").json()["undo"] == undo
+        undone = {"changed": 3, "elsewhere": 0, "failed": [], "undo": None}
+        assert client.post("/v1/keywords/undo").json() == undone
         assert not [*photos.rglob("*.xmp")]
         assert client.post("/v1/keywords/undo").json()["changed"] == 0
 

@@ -28,6 +28,7 @@ async function showView(isFirst) {
     children = [h("h1", {}, TITLES[view]), h("p", { class: "problem" }, error.message)];
   }
   if (navigation !== navigations) return; // The user has navigated elsewhere in the meantime.
+  const focused = document.activeElement?.id;
   if (children) render(section, children);
   for (const name of VIEWS) {
     document.getElementById(name).hidden = name !== view;
@@ -38,7 +39,8 @@ async function showView(isFirst) {
   document.title = `${TITLES[view]} · ${model.name}`;
   if (!isFirst) {
     window.scrollTo(0, 0);
-    section.querySelector("h1")?.focus({ preventScroll: true });
+    const kept = focused && section.querySelector(`#${CSS.escape(focused)}`); // Such as a filter that was changed.
+    (kept || section.querySelector("h1"))?.focus({ preventScroll: true });
   }
 }
 

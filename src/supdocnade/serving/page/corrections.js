@@ -6,7 +6,8 @@ import { announce, bdi, h, plural } from "./dom.js";
 const PAGE_SIZE = 60;
 let nForms = 0;
 
-export const said = ({ label, tags }) => [label, ...(tags ?? [])].filter((each) => each !== null && each !== undefined).join(", ") || "no tags";
+export const said = ({ label, tags, judged }) => [label, ...(tags ?? []), ...Object.entries(judged ?? {}).map(([tag, has]) => (has ? tag : `not ${tag}`))]
+  .filter((each) => each !== null && each !== undefined).join(", ") || "no tags";
 
 // A button that opens a form to correct a photograph. The target is its number in the gallery, or its key and file name.
 export function correctionPanel(model, target, name, predicted, onSaved = () => {}) {
@@ -45,8 +46,7 @@ function correctionForm(model, name, current, close, save) {
     added.focus();
   } }, bdi(tag), h("span", { "aria-hidden": "true" }, "×")))));
   const addTag = () => {
-    const tag = added.value.trim();
-    if (tag) tags.add(tag);
+    for (const tag of added.value.split(/[,;|]/).map((each) => each.trim()).filter(Boolean)) tags.add(tag);
     added.value = "";
     showTags();
   };
@@ -106,10 +106,10 @@ export async function correctionsView(model) {
 }
 
 function row(correction, removed) {
-  const { file, key, label, tags } = correction;
+  const { file, key, label, tags, judged } = correction;
   const element = h("li", {}, h("div", {}, h("b", {}, bdi(file.split("/").at(-1))), h("small", {}, bdi(file))),
     h("div", {}, label === null ? null : h("span", { class: "kept-class" }, bdi(label)),
-      tags === null ? null : h("span", { class: "soft" }, tags.length ? bdi(tags.join(", ")) : "no tags")),
+      tags === null && !Object.keys(judged).length ? null : h("span", { class: "soft" }, bdi(said({ label: null, tags, judged })))),
     h("button", { type: "button", class: "quiet", "aria-label": `Remove the correction of ${file}`, onclick: async () => {
       await post("/v1/corrections", key === null ? { file } : { key, file });
       element.remove();

@@ -4,7 +4,7 @@ import { get, getBlob, loadPicture, post } from "./api.js";
 import { correctionPanel } from "./corrections.js";
 import { announce, bdi, className, h, percent, plural, saveFile, saveTable } from "./dom.js";
 import { addFiles } from "./photographs.js";
-import { Review } from "./review.js";
+import { changed, KEYS, Review } from "./review.js";
 
 const PAGE_SIZE = 60;
 
@@ -16,7 +16,8 @@ const linkAmong = (known, kind, name) => galleryLink(known.includes(name) ? kind
 const stars = (rating) => "★".repeat(rating);
 
 // The marks of a photograph: what to look at, and what people have given.
-const marks = (photo) => [photo.label_given || photo.tags_given ? h("strong", { class: "given" }, "✓ reviewed") : null,
+const judgements = (photo) => Object.entries(photo.judged).map(([tag, has]) => `${has ? "✓" : "✗"} ${tag}`).join(", ");
+const marks = (photo) => [photo.label_given || photo.tags_given ? h("strong", { class: "given" }, "✓ reviewed") : judgements(photo) ? h("strong", { class: "given" }, bdi(judgements(photo))) : null,
   photo.unsure && !photo.label_given ? h("strong", { class: "unsure" }, "unsure") : null,
   photo.unfamiliar && !photo.label_given ? h("strong", { class: "unsure" }, "unlike anything learned") : null];
 
@@ -45,7 +46,37 @@ export async function galleryView(model, path, query) {
 
 // Parameters of a search with one value. Their names are those of the URL of the page, and of the server.
 const PARAMETERS = ["label", "words", "since", "until", "camera", "min_rating", "state", "order"];
-let last = { search: "", request: "", numbers: [], total: 0 }; // The search that led to the view of one photograph.
+
+// The photographs of a search, of which pages are loaded.
+class Results {
+  constructor(search, request) {
+    Object.assign(this, { search, request, numbers: [], touched: new Set(), start: 0, total: 0, view: null, top: 0 });
+  }
+
+  // Loads the next photographs. Those that were changed may no longer be found, so that the others move up.
+  async more() {
+    let fresh = [];
+    let found = null;
+    this.start = Math.max(this.start - this.touched.size, 0);
+    do {
+      found = await get(`/v1/gallery?${this.request}&limit=${PAGE_SIZE}&offset=${this.start}`);
+      this.start += found.photographs.length || found.total;
+      const known = new Set(this.numbers);
+      fresh = found.photographs.filter((each) => !known.has(each.photograph));
+    } while (!fresh.length && this.start < found.total);
+    this.total = found.total;
+    this.touched.clear();
+    this.numbers.push(...fresh.map((each) => each.photograph));
+    return { ...found, photographs: fresh };
+  }
+
+  get isComplete() {
+    return this.start >= this.total;
+  }
+}
+
+let last = new Results("", ""); // The search that led to the view of one photograph.
+let cameFrom = null; // The number of the photograph whose view was left.
 
 const readSearch = (query) =>
   ({ ...Object.fromEntries(PARAMETERS.map((name) => [name, query.get(name) ?? ""])), tags: query.getAll("tag"), unlikely: query.has("unlikely") });
@@ -68,35 +99,56 @@ function openSearch(search) {
 }
 
 async function listView(model, query) {
+  if (cameFrom !== null && last.view && String(query) === last.search) return last.restore();
   const search = readSearch(query);
   const { label, tags, words } = search;
   const request = requestFor(search);
-  const found = await get(`/v1/gallery?${request}&limit=${PAGE_SIZE}`);
-  last = { search: String(query), request, numbers: [], total: found.total };
+  const results = new Results(String(query), request);
+  const found = await results.more();
+  last = results;
   const grid = h("ul", { class: "photo-grid tagged" });
   const summary = h("p", { class: "soft" });
   const review = model.corrections ? new Review(model, grid, { tag: tags.length === 1 ? tags[0] : null, onDone: async () => {
     const { total, reviewed } = await get(`/v1/gallery?${request}&limit=1`);
     summary.textContent = summarize(search, total, reviewed);
   } }) : null;
-  const append = (photographs) => photographs.forEach((photo) => addPhotograph(grid, review, photo));
+  const refresh = new Map(); // Shows a photograph again, by its number.
+  const append = (photographs) => photographs.forEach((photo) => refresh.set(photo.photograph, addPhotograph(results, grid, review, photo)));
   append(found.photographs);
   const asked = [...tags, ...(words ? [words] : [])].flatMap((each, i) => [i ? ", " : "", bdi(each)]);
-  const title = label && asked.length ? [bdi(label), " with ", ...asked] : label ? [bdi(label)] : asked.length ? asked : ["All photographs"];
+  const state = STATES[search.state];
+  const title = state && !label && !asked.length ? [state] : label && asked.length ? [bdi(label), " with ", ...asked] : label ? [bdi(label)] : asked.length ? asked : ["All photographs"];
   // A search that finds nothing may find photographs with less likely tags.
   const asksLikely = asked.length && (search.unlikely || found.total || (await get(`/v1/gallery?${requestFor({ ...search, unlikely: true })}&limit=1`)).total);
   const more = h("div", { class: "more" });
-  if (found.total > found.photographs.length) more.append(moreButton(grid, request, found.total, append));
+  if (!results.isComplete) more.append(moreButton(grid, results, append));
   announce(`${plural(found.total, "photograph")}.`);
   summary.textContent = summarize(search, found.total, found.reviewed);
   const actions = h("div", { class: "list-actions" }, asksLikely ? likelyButton(search) : null,
     review && found.total ? h("button", { type: "button", class: "quiet inline", onclick: () => review.select(true) }, "Select all shown") : null,
     ...(found.total ? exportButtons(request) : []), review && model.photos.length ? keywordsButton() : null);
-  return [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, ...title), filters(model, search, found), summary, actions,
-    words && !found.total ? nearestNames(model, search) : null, grid, more, review?.bar ?? null];
+  results.view = [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, ...title), filters(model, search, found), summary, actions,
+    words && !found.total ? nearestNames(model, search) : null, review?.bar ?? null, grid, more];
+  // After the view of one photograph the list is where it was.
+  results.restore = () => {
+    const number = cameFrom;
+    cameFrom = null;
+    refresh.get(number)?.();
+    setTimeout(() => {
+      window.scrollTo(0, results.top);
+      grid.querySelector(`a[href="#/gallery/${number}"]`)?.focus({ preventScroll: true });
+    });
+    return results.view;
+  };
+  grid.addEventListener("click", () => {
+    results.top = window.scrollY;
+  });
+  return results.view;
 }
 
-const ORDERS = { match: "most probable first", name: "by name", newest: "newest first", oldest: "oldest first" };
+const STATES = { unsure: "Unsure", unfamiliar: "Unlike anything learned", unreviewed: "Not reviewed yet", reviewed: "Reviewed" };
+
+const ORDERS = { match: "best match first", name: "by name", newest: "newest first", oldest: "oldest first" };
 
 function summarize(search, total, reviewed) {
   if (!total) return "No matching photographs. ";
@@ -104,18 +156,23 @@ function summarize(search, total, reviewed) {
   return `${plural(total, "photograph")}${isSorted ? `, ${ORDERS[search.order || "match"]}` : ""}${reviewed ? `, ${reviewed.toLocaleString("en")} reviewed` : ""}. `;
 }
 
-function addPhotograph(grid, review, photo) {
+// Adds a photograph to the list; returns a function that shows it again after a change.
+function addPhotograph(results, grid, review, photo) {
   let shown = photo;
   const element = h("li", {}, photoLink(photo, true));
-  last.numbers.push(photo.photograph);
   grid.append(element);
-  review?.add(element, photo.name, { photograph: photo.photograph }, () => shown, async () => {
+  const show = async () => {
+    results.touched.add(photo.photograph);
     shown = { ...(await get(`/v1/gallery/${photo.photograph}`)), match: photo.match };
     const old = element.querySelector("a");
+    const link = photoLink(shown, true);
+    link.tabIndex = old.tabIndex;
     const hadFocus = old === document.activeElement;
-    old.replaceWith(photoLink(shown, true));
-    if (hadFocus) element.querySelector("a").focus();
-  });
+    old.replaceWith(link);
+    if (hadFocus) link.focus();
+  };
+  review?.add(element, photo.name, { photograph: photo.photograph }, () => shown, show);
+  return show;
 }
 
 // Buttons that save all photographs of a search, as a list of paths for other commands, or as a table.
@@ -132,27 +189,32 @@ function exportButtons(request) {
     event.target.disabled = false;
   } }, text);
   return [button("Save list", (all) => saveFile("photographs.txt", "text/plain", all.map((each) => `${each.path}\n`).join(""))),
-    button("Save CSV", (all) => saveTable("photographs.csv", ["file", "label", "probability", "tags", "taken", "camera", "rating"], all.map((each) =>
-      [each.path, each.label, each.probability?.toFixed(4), each.tags.map((tag) => tag.tag).join("|"), each.taken, each.camera, each.rating])))];
+    button("Save CSV", (all) => saveTable("photographs.csv", ["file", "label", "probability", "tags", "reviewed", "taken", "camera", "rating"], all.map((each) =>
+      [each.path, each.label, each.probability?.toFixed(4), each.tags.map((tag) => tag.tag).join("|"), each.label_given || each.tags_given ? "yes" : "no", each.taken, each.camera, each.rating])))];
 }
 
 // Writes the tags that people gave as keywords, after a question, and takes them back.
 function keywordsButton() {
   const place = h("span", { class: "keywords" });
   const button = (text, action) => h("button", { type: "button", class: "quiet inline", onclick: action }, text);
-  const ask = () => place.replaceChildren("Write the tags of all reviewed photographs into .xmp files beside them? ",
+  const show = (undo, ...said) => place.replaceChildren(...said, button("Write keywords", ask), ...(undo ? [" ", button("Undo", () => send("/v1/keywords/undo", "Removed keywords of", undo)),
+    h("small", { class: "soft" }, ` or: ${undo}`)] : []));
+  const ask = () => place.replaceChildren("Write the tags that people gave into .xmp files beside their photographs? Keywords that were written before stay. ",
     button("Write", () => send("/v1/keywords", "Wrote keywords of")), " ", button("Cancel", start));
-  const send = async (path, verb) => {
+  const send = async (path, verb, before = null) => {
     try {
-      const { changed, failed, undo } = await post(path, {});
-      place.replaceChildren(`${verb} ${plural(changed, "photograph")}. `, failed.length ? h("span", { class: "unsure" }, failed.join(" ")) : "",
-        changed && undo ? button("Undo", () => send("/v1/keywords/undo", "Removed keywords of")) : "", changed && undo ? h("small", { class: "soft" }, ` or: ${undo}`) : "");
+      const { changed: n, elsewhere, failed, undo } = await post(path, {});
+      const outside = elsewhere ? `${plural(elsewhere, "photograph")} left out: not in the folders of this server, or gone. ` : "";
+      show(undo, h("span", {}, `${verb} ${plural(n, "photograph")}. ${outside}`), failed.length ? h("ul", { class: "unsure" }, failed.map((each) => h("li", {}, each))) : "");
       announce(place.textContent);
     } catch (error) {
-      place.replaceChildren(h("span", { class: "unsure" }, error.message));
+      show(before, h("span", { class: "unsure" }, `${error.message} `));
     }
   };
-  const start = () => place.replaceChildren(button("Write keywords", ask));
+  const start = async () => {
+    show(null);
+    show((await get("/v1/keywords")).undo);
+  };
   start();
   return place;
 }
@@ -176,7 +238,7 @@ function letterDistance(one, other) {
 function nearestNames(model, search) {
   const words = search.words.toLowerCase();
   const near = [...new Set([...model.classes, ...model.tags])].map((name) => [letterDistance(words, name.toLowerCase()), name])
-    .filter(([distance]) => distance <= Math.max(1, words.length / 4)).sort((a, b) => a[0] - b[0]).slice(0, 3);
+    .filter(([distance]) => distance <= Math.max(1, words.length / 3)).sort((a, b) => a[0] - b[0]).slice(0, 3);
   return near.length ? h("p", {}, "Did you mean ", near.flatMap(([, name], i) => [i ? " or " : "",
     h("button", { type: "button", class: "quiet inline", onclick: () => openSearch({ ...search, words: name }) }, bdi(name))]), "?") : null;
 }
@@ -185,14 +247,15 @@ const likelyButton = (search) => h("button", { type: "button", class: "quiet inl
   search.unlikely ? "Show only likely ones" : "Show less likely ones, too");
 
 // A button that loads the next photographs, also when it is scrolled into view.
-function moreButton(grid, chosen, total, append) {
+function moreButton(grid, results, append) {
   const problem = h("p", { class: "problem", hidden: true });
   const button = h("button", { type: "button", onclick: async () => {
     button.disabled = true; // A second click would load the same photographs again.
     try {
       const { length } = grid.children;
-      append((await get(`/v1/gallery?${chosen}&limit=${PAGE_SIZE}&offset=${length}`)).photographs);
-      if (document.activeElement === button) grid.children[length]?.querySelector("a").focus();
+      const hadFocus = document.activeElement === button || document.activeElement === document.body;
+      append((await results.more()).photographs);
+      if (hadFocus && results.isComplete) grid.children[length]?.querySelector("a").focus({ preventScroll: true });
       problem.hidden = true;
     } catch (error) {
       problem.textContent = error.message;
@@ -201,7 +264,7 @@ function moreButton(grid, chosen, total, append) {
       announce(error.message);
     }
     button.disabled = false;
-    button.hidden = grid.children.length >= total;
+    button.hidden = results.isComplete;
   } }, "Show more");
   const seen = new IntersectionObserver(([entry]) => entry.isIntersecting && button.click(), { rootMargin: "600px" });
   seen.observe(button);
@@ -216,13 +279,13 @@ function filters(model, search, found) {
     ...counts.map(({ name, count }) => [name, `${name} (${count.toLocaleString("en")})`])];
   const input = (name, title, type, properties = {}) => field(name, title, h("input", { id: `filter-${name}`, type, value: search[name], ...properties }));
   const known = h("datalist", { id: "known-words" }, [...model.classes, ...model.tags].map((each) => h("option", { value: each })));
-  const states = [["unsure", "Unsure"], ["unfamiliar", "Unlike anything learned"], ...(model.corrections ? [["unreviewed", "Not reviewed yet"], ["reviewed", "Reviewed"]] : [])];
+  const states = Object.entries(STATES).filter(([name]) => model.corrections || !name.endsWith("reviewed"));
   const details = h("details", { class: "more-filters", open: ["since", "until", "camera", "min_rating", "order"].some((name) => search[name]) },
     h("summary", {}, "Date, camera, rating, order"), h("div", { class: "filters" },
       input("since", "Taken from", "date"), input("until", "to", "date"),
       choice("camera", "Camera", "All cameras", counted(found.cameras, search.camera), search.camera),
       choice("min_rating", "Rating", "Any", [1, 2, 3, 4, 5].map((each) => [String(each), `at least ${stars(each)}`]), search.min_rating),
-      choice("order", "Order", "Most probable first", [["name", "By name"], ["newest", "Newest first"], ["oldest", "Oldest first"]], search.order)));
+      choice("order", "Order", "Best match first", [["name", "By name"], ["newest", "Newest first"], ["oldest", "Oldest first"]], search.order)));
   const form = h("form", { role: "search", "aria-label": "Photographs" }, h("div", { class: "filters" },
     input("words", "Search", "search", { list: "known-words", placeholder: "Tags, classes, file names", autocomplete: "off" }), known,
     model.classes.length ? choice("label", "Class", "All classes", counted(found.classes, search.label), search.label) : null,
@@ -256,9 +319,9 @@ function originalPath(path) {
 async function neighbour(number, step) {
   const place = last.numbers.indexOf(number);
   if (place < 0) return undefined;
-  if (step > 0 && place + 1 === last.numbers.length && place + 1 < last.total) {
-    const next = await get(`/v1/gallery?${last.request}&limit=${PAGE_SIZE}&offset=${place + 1}`);
-    last.numbers.push(...next.photographs.map((each) => each.photograph));
+  if (place + step === last.numbers.length && !last.isComplete) {
+    last.view = null; // The list lacks what is loaded now.
+    await last.more();
   }
   return last.numbers[place + step];
 }
@@ -266,8 +329,10 @@ async function neighbour(number, step) {
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.matches("input, select, textarea") || event.altKey || event.ctrlKey || event.metaKey;
   const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
-  const link = isTyping || !rel ? null : document.querySelector(`#gallery:not([hidden]) a[rel="${rel}"]`);
-  if (link) location.hash = link.hash;
+  if (isTyping) return;
+  const shown = "#gallery:not([hidden])";
+  if (rel) document.querySelector(`${shown} a[rel="${rel}"]`)?.click();
+  else if (/^[a-z]$/.test(event.key)) document.querySelector(`${shown} [data-key="${event.key.toUpperCase()}"]`)?.click();
 });
 
 // A button that shows the photograph itself instead of its thumbnail.
@@ -275,11 +340,18 @@ function originalButton(photo, image) {
   const button = h("button", { type: "button", onclick: () => {
     button.disabled = true;
     image.addEventListener("load", () => button.remove(), { once: true });
-    image.addEventListener("error", () => {
+    const address = `/v1/gallery/${photo.photograph}/original`;
+    image.addEventListener("error", async () => {
       loadPicture(image, photo.picture);
-      button.replaceWith(h("p", { class: "problem" }, "The original cannot be shown here: it has gone, or browsers do not know its format."));
+      try {
+        const file = await getBlob(address);
+        button.replaceWith(h("p", { class: "problem" }, "This browser does not show the format of the original. ",
+          h("button", { type: "button", class: "quiet inline", onclick: () => saveFile(photo.name.split("/").at(-1), file.type, file) }, "Download it")));
+      } catch (error) {
+        button.replaceWith(h("p", { class: "problem" }, error.message));
+      }
     }, { once: true });
-    loadPicture(image, `/v1/gallery/${photo.photograph}/original`);
+    loadPicture(image, address);
   } }, "Show original");
   return button;
 }
@@ -304,14 +376,32 @@ async function photographView(model, number) {
     shown.tags.length ? h("ul", { class: "tags", "aria-label": "Tags" }, shown.tags.map((each) =>
       h("li", {}, h("a", { href: linkAmong(model.tags, "tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null,
     when(shown) ? h("p", { class: "soft small" }, bdi(when(shown))) : null].filter(Boolean));
+  let shownPhoto = photo;
+  const update = async () => {
+    shownPhoto = await get(`/v1/gallery/${number}`);
+    last.touched.add(Number(number));
+    show(shownPhoto);
+  };
   show(photo);
+  cameFrom = Number(number);
+  // Accepts, rejects or withdraws its class and tags.
+  const decide = async (change) => {
+    await post("/v1/corrections", { photograph: photo.photograph, ...changed(shownPhoto, change) });
+    await update();
+  };
+  const decisions = Object.entries({ accept: "Accept", reject: "Reject tags", withdraw: "Withdraw" }).map(([change, text]) => {
+    const key = Object.keys(KEYS).find((each) => KEYS[each] === change).toUpperCase();
+    return h("button", { type: "button", "data-key": key, "aria-keyshortcuts": key, title: `Key ${key}`, onclick: () => decide(change) }, text, h("kbd", {}, key));
+  });
   const isNamed = model.photos.some((folder) => photo.path.startsWith(`${folder}/`));
-  const correct = model.corrections && correctionPanel(model, { photograph: photo.photograph }, photo.name, photo, async () => show(await get(`/v1/gallery/${number}`)));
+  const correct = model.corrections && correctionPanel(model, { photograph: photo.photograph }, photo.name, photo, update);
   const turn = (to, rel, text) => to === undefined ? null : h("a", { rel, href: `#/gallery/${to}`, title: `Key ${rel === "prev" ? "←" : "→"}` }, text);
   const back = last.search ? `?${last.search}` : "";
   return [h("nav", { class: "turns", "aria-label": "Photographs" }, h("a", { class: "back", href: `#/gallery${back}` }, back ? "Back to the search" : "All photographs"),
     turn(previous, "prev", "← Previous"), turn(next, "next", "Next →")),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
-      facts, originalPath(photo.path), h("div", { class: "actions" }, explain, isNamed ? originalButton(photo, image) : null, correct))),
+      facts, originalPath(photo.path), h("div", { class: "actions" }, explain, isNamed ? originalButton(photo, image) : null, correct),
+      model.corrections ? h("div", { class: "actions" }, decisions) : null,
+      isNamed ? null : h("p", { class: "hint" }, "The server shows originals in the folders that it was started with (--photos)."))),
     h("h2", {}, "More like this"), photoGrid(similar)];
 }

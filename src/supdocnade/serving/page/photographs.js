@@ -33,7 +33,7 @@ export function startPhotographs(served) {
   model = served;
   if (model.corrections) {
     review = new Review(model, results, { onDone: updateHeading });
-    results.after(review.bar);
+    results.before(review.bar);
   }
   document.getElementById("about").textContent = describeModel();
   const input = document.getElementById("files");
@@ -114,7 +114,7 @@ function updateHeading() {
 const STATES = {
   unsure: ["Unsure", (card) => card.prediction?.unsure],
   unfamiliar: ["Unlike anything learned", (card) => card.prediction?.unfamiliar],
-  unreviewed: ["Not reviewed yet", (card) => !card.isReviewed],
+  unreviewed: ["Not reviewed yet", (card) => card.prediction && !card.isReviewed],
 };
 
 // Fills the choice of what is shown, and shows these cards.
@@ -129,6 +129,9 @@ function showChosen() {
   select.parentElement.hidden = cards.size <= N_LARGE;
   const isShown = (card) => !select.value || (STATES[select.value]?.[1](card) ?? card.prediction?.tags.some(({ tag }) => `tag ${tag}` === select.value));
   for (const card of cards) card.element.hidden = !isShown(card);
+  if (!review) return;
+  review.tag = select.value.startsWith("tag ") ? select.value.slice(4) : null;
+  review.update(review.isBusy ? review.count.textContent : "");
 }
 
 function saveCards() {
@@ -163,7 +166,7 @@ class Card {
     this.voters = h("div", { class: "voters" });
     this.picture = h("div", { class: "picture" }, this.photograph, this.heatmap);
     this.isDone = false;
-    this.given = { label: null, tags: null };
+    this.given = { label: null, tags: null, judged: {} };
     this.mark = h("p", { class: "given" });
     this.body = h("div", { class: "result-body" });
     this.similar = h("div", { class: "similar" });
@@ -233,8 +236,14 @@ class Card {
 
   // Returns class and tags: those that somebody has given, or else the predicted ones.
   answer() {
-    const { label, tags } = this.given;
-    return { ...this.prediction, label_given: label !== null, tags_given: tags !== null, ...(label !== null && { label, probability: 1 }),
+    const { label, judged } = this.given;
+    const { tags } = this.given;
+    if (tags === null && Object.keys(judged).length) { // The others stay suggestions.
+      const named = this.prediction.tags.map((each) => each.tag);
+      return { ...this.prediction, ...(label !== null && { label, probability: 1 }), label_given: label !== null, tags_given: false, judged,
+        tags: [...new Set([...named, ...Object.keys(judged)])].filter((tag) => judged[tag] ?? true).map((tag) => ({ tag, probability: 1 })) };
+    }
+    return { ...this.prediction, judged, label_given: label !== null, tags_given: tags !== null, ...(label !== null && { label, probability: 1 }),
       ...(tags !== null && { tags: tags.map((tag) => ({ tag, probability: 1 })) }) };
   }
 
@@ -243,8 +252,11 @@ class Card {
   }
 
   showGiven(given) {
-    this.given = given;
-    this.mark.replaceChildren(...(this.isReviewed ? [h("b", {}, "✓ reviewed: "), bdi(said(given))] : []));
+    this.given = { label: given.label ?? null, tags: given.tags ?? null, judged: given.judged ?? {} };
+    const isJudged = Object.keys(this.given.judged).length > 0;
+    this.mark.replaceChildren(...(this.isReviewed || isJudged ? [h("b", {}, this.isReviewed ? "✓ reviewed: " : "✓ judged: "), bdi(said(this.given))] : []));
+    const kept = new Set(this.answer().tags.map((each) => each.tag));
+    for (const [key, button] of this.buttons) if (key.startsWith("tag ")) button.classList.toggle("rejected", !kept.has(key.slice(4)));
   }
 
   showPrediction(prediction) {

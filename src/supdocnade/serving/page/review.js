@@ -7,49 +7,97 @@ const MAX_ACTIVE = 4;
 let nReviews = 0;
 
 const tagNames = (photo) => photo.tags.map((each) => each.tag);
+const isSame = (one, other) => one.toLowerCase() === other.toLowerCase();
 
-// Changes of a photograph: class and tags that are given, null if they are not.
+// Says that a photograph has a tag or does not have it. If all of its tags are given, they change; otherwise the others stay suggestions.
+function judge(photo, tag, has) {
+  const others = tagNames(photo).filter((each) => !isSame(each, tag));
+  if (photo.tags_given) return { tags: has ? [...others, tag] : others };
+  return { judged: { ...Object.fromEntries(Object.entries(photo.judged).filter(([name]) => !isSame(name, tag))), [tag]: has } };
+}
+
+// What people have given a photograph so far, and changes of it.
+const given = (photo) => ({ label: photo.label_given ? photo.label : null, tags: photo.tags_given ? tagNames(photo) : null, judged: photo.judged });
 const CHANGES = {
-  accept: (photo) => ({ label: photo.label, tags: tagNames(photo) }),
-  reject: (photo, tag) => ({ tags: tag ? tagNames(photo).filter((each) => each !== tag) : [] }),
-  withdraw: () => ({ label: null, tags: null }),
+  accept: (photo) => ({ label: photo.label, tags: tagNames(photo), judged: {} }),
+  reject: (photo, tag) => (tag ? judge(photo, tag, false) : { tags: [], judged: {} }),
+  withdraw: () => ({ label: null, tags: null, judged: {} }),
   setClass: (photo, label) => ({ label }),
-  addTag: (photo, tag) => ({ tags: [...new Set([...tagNames(photo), tag])] }),
+  addTag: (photo, tag) => judge(photo, tag, true),
 };
-const KEYS = { a: "accept", x: "reject", u: "withdraw" };
+export const changed = (photo, change, value = null) => ({ ...given(photo), ...CHANGES[change](photo, value) });
+export const KEYS = { a: "accept", x: "reject", u: "withdraw" };
 
 // The photographs of a list, whose items have a box to select them.
 export class Review {
-  // `tag` is the only tag that is shown, which alone is rejected; `onDone` is called after changes.
+  // `tag` is the only tag that is searched for, which alone is then rejected; `onDone` is called after changes.
   constructor(model, list, { tag = null, onDone = () => {} } = {}) {
+    this.model = model;
     this.list = list;
-    this.tag = tag;
     this.onDone = onDone;
     this.items = new Map();
+    this.touched = new Set(); // Elements that were changed.
+    this.current = null; // The element whose box is reached by Tab; the others are reached from it by arrow keys.
     this.isBusy = false;
-    this.bar = this.makeBar(model);
-    list.addEventListener("keydown", (event) => this.handleKey(event));
+    this.bar = this.makeBar();
+    this.tag = tag;
+    for (const each of [list, this.bar]) each.addEventListener("keydown", (event) => this.handleKey(event));
+  }
+
+  set tag(tag) {
+    this.rejected = tag;
+    this.rejectButton.firstChild.textContent = tag ? `Not ${tag}` : "Reject tags";
   }
 
   // Adds an item of the list. `target` names its photograph in a correction, `photo` returns its class and tags,
   // and `show` shows them after a change.
   add(element, name, target, photo, show) {
-    const box = h("input", { type: "checkbox", class: "pick", "aria-label": `Select ${name}`, onchange: () => this.update() });
-    box.tabIndex = this.items.size ? -1 : 0; // One box is reached by Tab, the others from it by arrow keys.
-    box.addEventListener("focus", () => {
-      for (const item of this.items.values()) item.box.tabIndex = item.box === box ? 0 : -1;
-    });
+    const box = h("input", { type: "checkbox", class: "pick", "aria-label": `Select ${name}`, onclick: (event) => {
+      if (event.shiftKey && this.last) this.selectRange(element, box.checked);
+      this.last = element;
+      this.update();
+    } });
+    box.addEventListener("focus", () => this.setCurrent(element));
     this.items.set(element, { box, target, photo, show });
     element.prepend(box);
+    this.setTabStop(element, !this.current);
+    this.current ??= element;
   }
 
   remove(element) {
+    const next = [...this.list.children].filter((each) => each !== element && this.items.has(each))[0];
     this.items.delete(element);
+    if (this.current === element) {
+      this.current = null;
+      if (next) this.setCurrent(next);
+    }
     this.update();
+  }
+
+  setTabStop(element, isStop) {
+    this.items.get(element).box.tabIndex = isStop ? 0 : -1;
+    const link = element.querySelector(":scope > a");
+    if (link) link.tabIndex = isStop ? 0 : -1;
+  }
+
+  setCurrent(element) {
+    if (this.items.has(this.current)) this.setTabStop(this.current, false);
+    this.current = element;
+    this.setTabStop(element, true);
+  }
+
+  get shown() {
+    return [...this.list.children].filter((each) => !each.hidden && this.items.has(each));
   }
 
   get chosen() {
     return [...this.items.values()].filter((item) => item.box.checked);
+  }
+
+  selectRange(element, isChosen) {
+    const { shown } = this;
+    const ends = [shown.indexOf(this.last), shown.indexOf(element)].sort((a, b) => a - b);
+    for (const each of shown.slice(Math.max(ends[0], 0), ends[1] + 1)) this.items.get(each).box.checked = isChosen;
   }
 
   select(isChosen) {
@@ -57,15 +105,28 @@ export class Review {
       item.box.checked = isChosen && !element.hidden;
     });
     this.update();
+    this.focus();
+  }
+
+  // Moves the focus to the current photograph, or to the one after it that is shown.
+  focus() {
+    const all = [...this.list.children];
+    const { shown } = this;
+    const next = shown.find((each) => all.indexOf(each) >= all.indexOf(this.current)) ?? shown.at(-1);
+    if (next) this.items.get(next).box.focus();
   }
 
   update(text = "") {
+    this.items.forEach((item, element) => {
+      if (element.hidden) item.box.checked = false; // What cannot be seen is not changed.
+    });
     const { length } = this.chosen;
     this.bar.hidden = !length && !text;
+    document.body.classList.toggle("reviewing", !this.bar.hidden);
     this.count.textContent = text || `${length.toLocaleString("en")} selected`;
   }
 
-  makeBar(model) {
+  makeBar() {
     nReviews += 1;
     const button = (name, key, action) => h("button", { type: "button", "aria-keyshortcuts": key, title: `Key ${key}`, onclick: action }, name, h("kbd", {}, key));
     const field = (name, names, actions) => {
@@ -74,7 +135,7 @@ export class Review {
         const value = input.value.trim();
         if (!value) return input.focus();
         input.value = "";
-        return this.apply(change, value);
+        return this.apply(change, names.find((each) => isSame(each, value)) ?? value);
       };
       return h("form", { onsubmit: (event) => {
         event.preventDefault();
@@ -84,31 +145,30 @@ export class Review {
     };
     this.count = h("b", { role: "status" });
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
+    this.rejectButton = button("", "X", () => this.apply("reject", this.rejected));
     return h("div", { class: "review-bar", role: "region", "aria-label": "Selected photographs", hidden: true }, this.count,
-      button("Accept", "A", () => this.apply("accept")),
-      button(this.tag ? `Not ${this.tag}` : "Reject tags", "X", () => this.apply("reject", this.tag)),
-      button("Withdraw", "U", () => this.apply("withdraw")),
-      model.classes.length ? field("Class", model.classes, [["Set", "setClass"]]) : null,
-      field("Tag", model.tags, [["Add", "addTag"], ["Remove", "reject"]]),
-      h("button", { type: "button", class: "quiet", onclick: () => this.select(false) }, "Clear selection"), this.problem);
+      button("Accept", "A", () => this.apply("accept")), this.rejectButton, button("Withdraw", "U", () => this.apply("withdraw")),
+      this.model.classes.length ? field("Class", this.model.classes, [["Set", "setClass"]]) : null,
+      field("Tag", this.model.tags, [["Add", "addTag"], ["Remove", "reject"]]),
+      h("button", { type: "button", class: "quiet", onclick: () => this.select(false) }, "Clear"), this.problem);
   }
 
-  // Changes the photographs that are selected, or the one with the focus, and saves them as corrections.
+  // Changes the photographs that are selected, or the current one, and saves them as corrections.
   async apply(change, value = null) {
-    const focused = this.items.get(document.activeElement.closest("li"));
-    const items = this.chosen.length ? this.chosen : [focused].filter(Boolean);
+    const items = this.chosen.length ? this.chosen : [this.items.get(this.current)].filter(Boolean);
     if (this.isBusy || !items.length) return;
     this.isBusy = true;
     this.problem.hidden = true;
+    const elements = new Map([...this.items].map(([element, item]) => [item, element]));
     const waiting = [...items];
     let nDone = 0;
     const work = async () => {
       for (let item = waiting.shift(); item; item = waiting.shift()) {
-        const photo = item.photo();
-        const kept = { label: photo.label_given ? photo.label : null, tags: photo.tags_given ? tagNames(photo) : null };
-        const given = { ...kept, ...CHANGES[change](photo, value) };
-        await post("/v1/corrections", { ...item.target, ...given });
-        await item.show(given);
+        const correction = changed(item.photo(), change, value);
+        await post("/v1/corrections", { ...item.target, ...correction });
+        await item.show(correction);
+        item.box.checked = false;
+        this.touched.add(elements.get(item));
         nDone += 1;
         if (items.length > 20) this.update(`${nDone} of ${items.length}`);
       }
@@ -116,7 +176,6 @@ export class Review {
     try {
       await Promise.all(Array.from({ length: MAX_ACTIVE }, work));
       announce(`${plural(nDone, "photograph")} saved.`);
-      for (const item of items) item.box.checked = false;
     } catch (error) {
       waiting.length = 0;
       this.problem.textContent = error.message;
@@ -124,29 +183,40 @@ export class Review {
     }
     this.isBusy = false;
     this.update(this.problem.hidden ? "" : `${nDone} of ${items.length} saved`);
-    this.onDone();
+    await this.onDone();
+    const { activeElement } = document;
+    if (activeElement === document.body || activeElement.closest("[hidden]")) this.focus();
   }
 
   handleKey(event) {
-    const element = event.target.closest("li");
     const isText = event.target.matches("select, textarea, input:not(.pick)");
-    if (isText || !this.items.has(element) || event.altKey || event.metaKey) return;
+    if (event.altKey || event.metaKey) return;
+    const element = event.target.closest("li");
     const change = KEYS[event.key.toLowerCase()];
-    if (event.ctrlKey && event.key === "a") this.select(true);
+    if (event.key === "Escape") this.select(false);
+    else if (isText || !this.items.has(element)) return;
+    else if (event.ctrlKey && event.key === "a") this.select(true);
     else if (event.ctrlKey) return;
-    else if (event.key === "Escape") this.select(false);
-    else if (change) this.apply(change, change === "reject" ? this.tag : null);
-    else if (!moveFocus(event, [...this.list.children].filter((each) => !each.hidden && this.items.has(each)), element)) return;
+    else if (event.key === "Enter" && event.target.matches(".pick")) element.querySelector(":scope > a, .open")?.click();
+    else if (change) this.apply(change, change === "reject" ? this.rejected : null);
+    else if (!this.moveFocus(event, element)) return;
     event.preventDefault();
   }
-}
 
-// Moves the focus from one item of a grid to another by an arrow key; returns whether it was one.
-function moveFocus(event, elements, element) {
-  const top = element.getBoundingClientRect().top;
-  const perRow = elements.filter((each) => Math.abs(each.getBoundingClientRect().top - top) < 2).length;
-  const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -perRow, ArrowDown: perRow }[event.key];
-  if (!step) return false;
-  elements[elements.indexOf(element) + step]?.querySelector(".pick").focus();
-  return true;
+  // Moves the focus from one photograph to another by an arrow key, with Shift selecting it; returns whether it was one.
+  moveFocus(event, element) {
+    const { shown } = this;
+    const top = element.getBoundingClientRect().top;
+    const perRow = shown.filter((each) => Math.abs(each.getBoundingClientRect().top - top) < 2).length;
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -perRow, ArrowDown: perRow }[event.key];
+    if (!step) return false;
+    const next = shown[shown.indexOf(element) + step];
+    if (next) this.items.get(next).box.focus();
+    if (next && event.shiftKey) {
+      this.last = element;
+      this.selectRange(next, true);
+      this.update();
+    }
+    return true;
+  }
 }
