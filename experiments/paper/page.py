@@ -65,17 +65,16 @@ TITLE = "# The paper's experiments, repeated"
 METHOD = """\
 ## How it was measured
 
-`python -m experiments.paper` computes every result and verdict from stored predictions. Results are
-means over random splits, with the standard deviation between splits in brackets. A claim *holds* if
-two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000 draws;
-near-duplicates are one unit) and one over splits (corrected resampled t, Nadeau and Bengio 2003).
-Otherwise it is *not shown*, or *the reverse holds*.
+`python -m experiments.paper` computes results and verdicts from stored predictions. Results are
+means (standard deviations) over random splits. A claim *holds* if two 95 % intervals lie above 0:
+one over photographs (paired bootstrap, 10,000 draws; near-duplicates are one unit) and one over
+splits, which allows for their overlap (corrected resampled t, Nadeau and Bengio 2003).
 
 Hyper-parameters are chosen in every split on a held-out fifth of the training part, at 100 topics
-(the 45-topic configuration at 45), for accuracy or for the F-measure, whichever a table shows; then
+(the 45-topic configuration at 45), for accuracy or F-measure, whichever a table shows; then
 everything is fitted again on the whole training part. Choices of method were made on a development
 pool of 100 photographs per class of Scene15 and 60 of LabelMe. Claims rest on the test photographs
-outside the pool; the full test part, which the paper used, is given beside them.
+outside the pool; the paper's full test part is given beside them.
 
 There are four recipes: *as in the paper*; *200 words, patches of 32, step 16*, its 45-topic
 configuration; *patches of little contrast shortened*, the first with shorter descriptors for the
