@@ -226,7 +226,8 @@ class Gallery:
         self.version = version.hexdigest()
         self._words, self._word_ends = b"".join(parts), np.cumsum([len(each) for each in parts])
         n_classes, n_tags = len(self.classes), len(self.tag_names)
-        self.topics_NH = np.frombuffer(topics, "<f4").reshape(-1, n_topics).copy()  # Aligned.
+        topics_NH = np.frombuffer(topics, "<f4").reshape(len(self), n_topics)
+        self.topics_NH = topics_NH.copy()  # Aligned.
         proba_NP = np.frombuffer(proba, "<f4").reshape(len(self), n_classes + n_tags)
         for values in (self.topics_NH, proba_NP):
             if values.size and not np.isfinite([values.min(), values.max()]).all():

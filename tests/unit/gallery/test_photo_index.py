@@ -194,6 +194,7 @@ def test_a_damaged_index_is_refused_with_a_sentence(tmp_path, fitted, damage):
     [
         ("UPDATE photographs SET topics = x'00' WHERE id = 3", "multiple of element size"),
         ("UPDATE photographs SET topics = zeroblob(length(topics) + 4) WHERE id = 3", "reshape"),
+        ("UPDATE photographs SET topics = x'' WHERE id = 3", "reshape"),
         ("UPDATE photographs SET topics = 'text' WHERE id = 3", "wrong type"),
         ("UPDATE photographs SET probabilities = NULL WHERE id = 3", "wrong type"),
         ("UPDATE photographs SET time = 'now' WHERE id = 3", "wrong type"),
