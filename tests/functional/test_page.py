@@ -211,6 +211,7 @@ def test_gallery_filters_and_finds_similar_photographs(page):
 
 def test_a_misspelt_search_offers_what_it_may_mean(page):
     page.get_by_role("link", name="Gallery").click()
+    expect(page.locator("#gallery .photo-grid li")).to_have_count(24)
     known = page.locator("#known-words option").evaluate_all("all => all.map(each => each.value)")
     assert {*known} == {*CLASSES, *small_model().tag_names_}
     page.get_by_label("Search").fill("forrest")
@@ -442,8 +443,16 @@ def test_photographs_are_turned_by_arrow_keys_and_shown_as_they_are(reviewed):
     page.get_by_role("button", name="Show original").click()
     expect(page.get_by_role("button", name="Show original")).to_have_count(0)
     assert page.locator(".photo-detail img").get_attribute("src").endswith("/original")
+    page.keyboard.press("a")
+    expect(page.locator("#gallery .marks")).to_contain_text("reviewed")
+    page.get_by_role("button", name="Correct").click()
+    page.get_by_role("button", name="Remove").first.click()
+    page.get_by_role("button", name="Save").click()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".original code")).not_to_have_text(first)
     page.get_by_role("link", name="Back to the search").click()
     expect(page.locator("#gallery h1")).to_have_text("forest")
+    expect(page.locator("#gallery .photo-grid li").first).to_contain_text("✓ reviewed")
 
 
 def test_a_search_is_saved_as_a_list_and_a_table(reviewed):

@@ -248,6 +248,7 @@ def _undo_sidecar(line: Line, *, dry_run: bool) -> str:
         before = read_file(path)
         packets = [new_packet(keywords, predicted=each) for each in (True, False)]
         if line["created"] and before in packets:
+            _check_not_read_only(path)
             if not dry_run:
                 path.unlink()
             return f"{'would delete' if dry_run else 'deleted'} {path}"

@@ -71,6 +71,8 @@ def _add_keyword_routes(service: Service, routes: APIRouter) -> None:
             record, service.keyword_record = service.keyword_record, None
             results = [] if record is None else list(undo_record(record))
         failed = [str(each) for each in results if isinstance(each, StorageError)]
+        if failed:
+            service.keyword_record = record
         return _describe(service, len(results) - len(failed), failed)
 
 

@@ -199,6 +199,11 @@ def test_a_read_only_sidecar_is_named_and_left_alone(tmp_path):
         KeywordWriter().write(str(tmp_path / "a.jpg"), KEYWORDS)
     assert sidecar.read_bytes() == plain_packet("old")
     assert not KeywordWriter().write(str(tmp_path / "a.jpg"), ["old"])
+    KeywordWriter(tmp_path / "record").write(str(tmp_path / "b.jpg"), KEYWORDS)
+    (tmp_path / "b.jpg.xmp").chmod(0o444)
+    (error,) = undo_record(tmp_path / "record")
+    assert str(error).endswith("b.jpg.xmp is left unchanged: it is read-only.")
+    assert (tmp_path / "b.jpg.xmp").exists()
 
 
 def test_keywords_of_people_are_not_those_of_a_model(tmp_path):

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { correctionsView } from "./corrections.js";
 import { h, render } from "./dom.js";
 import { exploreView } from "./explore.js";
-import { galleryView } from "./gallery.js";
+import { galleryView, leaveGallery } from "./gallery.js";
 import { startPhotographs } from "./photographs.js";
 
 const VIEWS = ["photographs", "explore", "gallery", "corrections"];
@@ -22,6 +22,7 @@ async function showView(isFirst) {
   let children = null;
   try {
     if (view === "explore") children = await exploreView(model, rest.join("/"));
+    if (view !== "gallery") leaveGallery();
     if (view === "gallery") children = await galleryView(model, rest.join("/"), new URLSearchParams(query));
     if (view === "corrections") children = await correctionsView(model);
   } catch (error) {

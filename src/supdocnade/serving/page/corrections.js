@@ -9,15 +9,15 @@ let nForms = 0;
 export const said = ({ label, tags, judged }) => [label, ...(tags ?? []), ...Object.entries(judged ?? {}).map(([tag, has]) => (has ? tag : `not ${tag}`))]
   .filter((each) => each !== null && each !== undefined).join(", ") || "no tags";
 
-// A button that opens a form to correct a photograph. The target is its number in the gallery, or its key and file name.
-export function correctionPanel(model, target, name, predicted, onSaved = () => {}) {
+// A button that opens a form to correct a photograph. The target is its number in the gallery, or its key and file name;
+// `answer` returns its class and tags as they are now.
+export function correctionPanel(model, target, name, answer, onSaved = () => {}) {
   const panel = h("div", { class: "correction" });
-  let current = { label: predicted.label, tags: predicted.tags.map((each) => each.tag) };
   const closed = (text) => {
     const open = h("button", { type: "button", onclick: () => {
-      const form = correctionForm(model, name, current, closed, async (given) => {
+      const { label, tags } = answer();
+      const form = correctionForm(model, name, { label, tags: tags.map((each) => each.tag) }, closed, async (given) => {
         await post("/v1/corrections", { ...target, ...given });
-        current = given;
         onSaved(given);
       });
       panel.replaceChildren(form);
@@ -46,7 +46,10 @@ function correctionForm(model, name, current, close, save) {
     added.focus();
   } }, bdi(tag), h("span", { "aria-hidden": "true" }, "×")))));
   const addTag = () => {
-    for (const tag of added.value.split(/[,;|]/).map((each) => each.trim()).filter(Boolean)) tags.add(tag);
+    for (const tag of added.value.split(/[,;|]/).map((each) => each.trim()).filter(Boolean)) {
+      const known = [...tags, ...model.tags].find((each) => each.toLowerCase() === tag.toLowerCase());
+      tags.add(known ?? tag);
+    }
     added.value = "";
     showTags();
   };

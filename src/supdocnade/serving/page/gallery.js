@@ -50,14 +50,16 @@ const PARAMETERS = ["label", "words", "since", "until", "camera", "min_rating", 
 // The photographs of a search, of which pages are loaded.
 class Results {
   constructor(search, request) {
-    Object.assign(this, { search, request, numbers: [], touched: new Set(), start: 0, total: 0, view: null, top: 0 });
+    Object.assign(this, { search, request, numbers: [], touched: new Set(), stale: new Set(), start: 0, total: 0, view: null, top: 0, tag: null, isBusy: () => false });
   }
 
   // Loads the next photographs. Those that were changed may no longer be found, so that the others move up.
   async more() {
     let fresh = [];
     let found = null;
-    this.start = Math.max(this.start - this.touched.size, 0);
+    while (this.isBusy()) await new Promise((resolve) => setTimeout(resolve, 100)); // Corrections are being saved.
+    const moved = [...this.touched];
+    this.start = Math.max(this.start - moved.length, 0);
     do {
       found = await get(`/v1/gallery?${this.request}&limit=${PAGE_SIZE}&offset=${this.start}`);
       this.start += found.photographs.length || found.total;
@@ -65,7 +67,7 @@ class Results {
       fresh = found.photographs.filter((each) => !known.has(each.photograph));
     } while (!fresh.length && this.start < found.total);
     this.total = found.total;
-    this.touched.clear();
+    moved.forEach((each) => this.touched.delete(each));
     this.numbers.push(...fresh.map((each) => each.photograph));
     return { ...found, photographs: fresh };
   }
@@ -77,6 +79,11 @@ class Results {
 
 let last = new Results("", ""); // The search that led to the view of one photograph.
 let cameFrom = null; // The number of the photograph whose view was left.
+
+// Forgets the list: other views may change what it shows.
+export const leaveGallery = () => {
+  last.view = null;
+};
 
 const readSearch = (query) =>
   ({ ...Object.fromEntries(PARAMETERS.map((name) => [name, query.get(name) ?? ""])), tags: query.getAll("tag"), unlikely: query.has("unlikely") });
@@ -108,10 +115,12 @@ async function listView(model, query) {
   last = results;
   const grid = h("ul", { class: "photo-grid tagged" });
   const summary = h("p", { class: "soft" });
-  const review = model.corrections ? new Review(model, grid, { tag: tags.length === 1 ? tags[0] : null, onDone: async () => {
+  results.tag = tags.length === 1 ? tags[0] : null;
+  const review = model.corrections ? new Review(model, grid, { tag: results.tag, onDone: async () => {
     const { total, reviewed } = await get(`/v1/gallery?${request}&limit=1`);
     summary.textContent = summarize(search, total, reviewed);
   } }) : null;
+  results.isBusy = () => review?.isBusy ?? false;
   const refresh = new Map(); // Shows a photograph again, by its number.
   const append = (photographs) => photographs.forEach((photo) => refresh.set(photo.photograph, addPhotograph(results, grid, review, photo)));
   append(found.photographs);
@@ -133,7 +142,8 @@ async function listView(model, query) {
   results.restore = () => {
     const number = cameFrom;
     cameFrom = null;
-    refresh.get(number)?.();
+    results.stale.forEach((each) => refresh.get(each)?.());
+    results.stale.clear();
     setTimeout(() => {
       window.scrollTo(0, results.top);
       grid.querySelector(`a[href="#/gallery/${number}"]`)?.focus({ preventScroll: true });
@@ -197,9 +207,14 @@ function exportButtons(request) {
 function keywordsButton() {
   const place = h("span", { class: "keywords" });
   const button = (text, action) => h("button", { type: "button", class: "quiet inline", onclick: action }, text);
-  const show = (undo, ...said) => place.replaceChildren(...said, button("Write keywords", ask), ...(undo ? [" ", button("Undo", () => send("/v1/keywords/undo", "Removed keywords of", undo)),
+  const replace = (...children) => {
+    const hadFocus = place.contains(document.activeElement);
+    place.replaceChildren(...children);
+    if (hadFocus) place.querySelector("button").focus();
+  };
+  const show = (undo, ...said) => replace(...said, button("Write keywords", ask), ...(undo ? [" ", button("Undo", () => send("/v1/keywords/undo", "Removed keywords of", undo)),
     h("small", { class: "soft" }, ` or: ${undo}`)] : []));
-  const ask = () => place.replaceChildren("Write the tags that people gave into .xmp files beside their photographs? Keywords that were written before stay. ",
+  const ask = () => replace("Write the tags that people gave into .xmp files beside their photographs? Keywords that were written before stay. ",
     button("Write", () => send("/v1/keywords", "Wrote keywords of")), " ", button("Cancel", start));
   const send = async (path, verb, before = null) => {
     try {
@@ -379,29 +394,38 @@ async function photographView(model, number) {
   let shownPhoto = photo;
   const update = async () => {
     shownPhoto = await get(`/v1/gallery/${number}`);
-    last.touched.add(Number(number));
+    last.touched.add(photo.photograph);
+    last.stale.add(photo.photograph);
     show(shownPhoto);
   };
   show(photo);
   cameFrom = Number(number);
   // Accepts, rejects or withdraws its class and tags.
+  const problem = h("p", { class: "problem", role: "alert", hidden: true });
+  const tag = last.numbers.includes(photo.photograph) ? last.tag : null;
   const decide = async (change) => {
-    await post("/v1/corrections", { photograph: photo.photograph, ...changed(shownPhoto, change) });
-    await update();
+    try {
+      await post("/v1/corrections", { photograph: photo.photograph, ...changed(shownPhoto, change, tag) });
+      await update();
+      problem.hidden = true;
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+    }
   };
-  const decisions = Object.entries({ accept: "Accept", reject: "Reject tags", withdraw: "Withdraw" }).map(([change, text]) => {
+  const decisions = Object.entries({ accept: "Accept", reject: tag ? `Not ${tag}` : "Reject tags", withdraw: "Withdraw" }).map(([change, text]) => {
     const key = Object.keys(KEYS).find((each) => KEYS[each] === change).toUpperCase();
     return h("button", { type: "button", "data-key": key, "aria-keyshortcuts": key, title: `Key ${key}`, onclick: () => decide(change) }, text, h("kbd", {}, key));
   });
   const isNamed = model.photos.some((folder) => photo.path.startsWith(`${folder}/`));
-  const correct = model.corrections && correctionPanel(model, { photograph: photo.photograph }, photo.name, photo, update);
+  const correct = model.corrections && correctionPanel(model, { photograph: photo.photograph }, photo.name, () => shownPhoto, update);
   const turn = (to, rel, text) => to === undefined ? null : h("a", { rel, href: `#/gallery/${to}`, title: `Key ${rel === "prev" ? "←" : "→"}` }, text);
   const back = last.search ? `?${last.search}` : "";
   return [h("nav", { class: "turns", "aria-label": "Photographs" }, h("a", { class: "back", href: `#/gallery${back}` }, back ? "Back to the search" : "All photographs"),
     turn(previous, "prev", "← Previous"), turn(next, "next", "Next →")),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
       facts, originalPath(photo.path), h("div", { class: "actions" }, explain, isNamed ? originalButton(photo, image) : null, correct),
-      model.corrections ? h("div", { class: "actions" }, decisions) : null,
+      model.corrections ? h("div", { class: "actions" }, decisions) : null, problem,
       isNamed ? null : h("p", { class: "hint" }, "The server shows originals in the folders that it was started with (--photos)."))),
     h("h2", {}, "More like this"), photoGrid(similar)];
 }

@@ -276,7 +276,7 @@ class Card {
     const similar = model.gallery === null ? null : h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this");
     const { key } = prediction;
     const target = { key, file: this.name };
-    const correct = model.corrections ? correctionPanel(model, target, this.name, prediction, (given) => this.showGiven(given)) : null;
+    const correct = model.corrections ? correctionPanel(model, target, this.name, () => this.answer(), (given) => this.showGiven(given)) : null;
     review?.add(this.element, this.name, target, () => this.answer(), (given) => this.showGiven(given));
     if (similar || correct) parts.push(h("div", { class: "actions", onclick: () => this.element.classList.remove("explained") }, similar, correct));
     const open = h("button", { type: "button", class: "quiet open", "aria-expanded": "false", onclick: () => {

@@ -25,7 +25,20 @@ const CHANGES = {
   setClass: (photo, label) => ({ label }),
   addTag: (photo, tag) => judge(photo, tag, true),
 };
-export const changed = (photo, change, value = null) => ({ ...given(photo), ...CHANGES[change](photo, value) });
+const changedOnce = (photo, change, value) => ({ ...given(photo), ...CHANGES[change](photo, value) });
+
+// Returns the correction of a photograph after a change, for example by each of several tags.
+export function changed(photo, change, values = null) {
+  let shown = photo;
+  let correction = null;
+  for (const value of Array.isArray(values) ? values : [values]) {
+    correction = changedOnce(shown, change, value);
+    const { label, tags, judged } = correction;
+    shown = { ...photo, label: label ?? photo.label, label_given: label !== null, judged, tags_given: tags !== null,
+      tags: tags === null ? photo.tags : tags.map((tag) => ({ tag })) };
+  }
+  return correction;
+}
 export const KEYS = { a: "accept", x: "reject", u: "withdraw" };
 
 // The photographs of a list, whose items have a box to select them.
@@ -65,13 +78,8 @@ export class Review {
   }
 
   remove(element) {
-    const next = [...this.list.children].filter((each) => each !== element && this.items.has(each))[0];
     this.items.delete(element);
-    if (this.current === element) {
-      this.current = null;
-      if (next) this.setCurrent(next);
-    }
-    this.update();
+    this.update(); // Another one becomes the current one.
   }
 
   setTabStop(element, isStop) {
@@ -120,6 +128,10 @@ export class Review {
     this.items.forEach((item, element) => {
       if (element.hidden) item.box.checked = false; // What cannot be seen is not changed.
     });
+    if (!this.items.has(this.current) || this.current.hidden) {
+      const [first] = this.shown;
+      if (first) this.setCurrent(first);
+    }
     const { length } = this.chosen;
     this.bar.hidden = !length && !text;
     document.body.classList.toggle("reviewing", !this.bar.hidden);
@@ -135,7 +147,8 @@ export class Review {
         const value = input.value.trim();
         if (!value) return input.focus();
         input.value = "";
-        return this.apply(change, names.find((each) => isSame(each, value)) ?? value);
+        const values = (change === "setClass" ? [value] : value.split(/[,;|]/)).map((each) => each.trim()).filter(Boolean);
+        return this.apply(change, values.map((each) => names.find((known) => isSame(known, each)) ?? each));
       };
       return h("form", { onsubmit: (event) => {
         event.preventDefault();
