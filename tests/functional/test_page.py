@@ -334,6 +334,8 @@ def test_photographs_are_reviewed_by_keys(reviewed):
     expect(items.nth(2).locator(".first bdi")).to_have_text("harbour")
     expect(bar).to_be_hidden()
     boxes.nth(2).check()
+    bar.get_by_placeholder("Tag").fill(",")
+    keys.press("Enter")  # Nothing is named.
     bar.get_by_placeholder("Tag").fill("gull")
     keys.press("Enter")
     expect(items.nth(2).locator(".suggested")).to_contain_text("gull")

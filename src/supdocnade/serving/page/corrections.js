@@ -35,6 +35,7 @@ function correctionForm(model, name, current, close, save) {
   const id = `correction-${nForms}`;
   const hasClass = model.classes.length > 0;
   const tags = new Set(current.tags ?? []);
+  const nameOf = (given) => model.classes.find((each) => each.toLowerCase() === given.toLowerCase()) ?? given;
   const choices = (list, names) => h("datalist", { id: `${id}-${list}` }, names.map((each) => h("option", { value: each })));
   const label = h("input", { id: `${id}-label`, type: "text", list: `${id}-classes`, maxlength: 200, autocomplete: "off", value: current.label ?? "" });
   const added = h("input", { id: `${id}-tag`, type: "text", list: `${id}-tags`, maxlength: 200, autocomplete: "off" });
@@ -70,7 +71,7 @@ function correctionForm(model, name, current, close, save) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     addTag();
-    const given = { label: hasClass ? label.value.trim() || null : null, tags: [...tags] };
+    const given = { label: hasClass ? nameOf(label.value.trim()) || null : null, tags: [...tags] };
     submit.disabled = true;
     try {
       await save(given);

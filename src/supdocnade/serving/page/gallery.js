@@ -73,7 +73,7 @@ class Results {
   }
 
   get isComplete() {
-    return this.start >= this.total;
+    return this.start - this.touched.size >= this.total;
   }
 }
 
@@ -115,10 +115,14 @@ async function listView(model, query) {
   last = results;
   const grid = h("ul", { class: "photo-grid tagged" });
   const summary = h("p", { class: "soft" });
+  const more = h("div", { class: "more" });
   results.tag = tags.length === 1 ? tags[0] : null;
   const review = model.corrections ? new Review(model, grid, { tag: results.tag, onDone: async () => {
     const { total, reviewed } = await get(`/v1/gallery?${request}&limit=1`);
     summary.textContent = summarize(search, total, reviewed);
+    results.total = total;
+    const button = more.querySelector("button");
+    if (button) button.hidden = results.isComplete;
   } }) : null;
   results.isBusy = () => review?.isBusy ?? false;
   const refresh = new Map(); // Shows a photograph again, by its number.
@@ -129,7 +133,6 @@ async function listView(model, query) {
   const title = state && !label && !asked.length ? [state] : label && asked.length ? [bdi(label), " with ", ...asked] : label ? [bdi(label)] : asked.length ? asked : ["All photographs"];
   // A search that finds nothing may find photographs with less likely tags.
   const asksLikely = asked.length && (search.unlikely || found.total || (await get(`/v1/gallery?${requestFor({ ...search, unlikely: true })}&limit=1`)).total);
-  const more = h("div", { class: "more" });
   if (!results.isComplete) more.append(moreButton(grid, results, append));
   announce(`${plural(found.total, "photograph")}.`);
   summary.textContent = summarize(search, found.total, found.reviewed);

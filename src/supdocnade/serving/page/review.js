@@ -148,6 +148,7 @@ export class Review {
         if (!value) return input.focus();
         input.value = "";
         const values = (change === "setClass" ? [value] : value.split(/[,;|]/)).map((each) => each.trim()).filter(Boolean);
+        if (!values.length) return input.focus();
         return this.apply(change, values.map((each) => names.find((known) => isSame(known, each)) ?? each));
       };
       return h("form", { onsubmit: (event) => {
