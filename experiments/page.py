@@ -373,7 +373,7 @@ _TEXT_MODELS = {
         )
     },
 }  # fmt: skip
-"""Rows of the table of texts, with the model of 20 Newsgroups and that of TagMyNews."""
+"""Rows of the table of texts, with the models of 20 Newsgroups and of TagMyNews."""
 
 
 def texts() -> str:

@@ -297,7 +297,7 @@ class Gallery:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the photographs that have all that is asked for, and the probability of each.
 
-        The probability is the product of those of the class, the tags and the words.
+        It is the product of the probabilities of the class, the tags and the words.
 
         Parameters
         ----------

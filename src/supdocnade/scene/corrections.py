@@ -94,7 +94,7 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
 
 
 def _are_judged(found: object) -> bool:
-    """Return whether a value is that of `Correction.judged`."""
+    """Return whether a value can be `Correction.judged`."""
     return isinstance(found, dict) and all(type(each) is bool for each in found.values())
 
 

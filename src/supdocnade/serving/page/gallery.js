@@ -44,10 +44,10 @@ export async function galleryView(model, path, query) {
   return path ? photographView(model, path) : listView(model, query);
 }
 
-// Parameters of a search with one value. Their names are those of the URL of the page, and of the server.
+// Parameters of a search with one value. The page and the server use the same names.
 const PARAMETERS = ["label", "words", "since", "until", "camera", "min_rating", "state", "order"];
 
-// The photographs of a search, of which pages are loaded.
+// The photographs of a search, loaded page by page.
 class Results {
   constructor(search, request) {
     Object.assign(this, { search, request, numbers: [], touched: new Set(), stale: new Set(), start: 0, total: 0, view: null, top: 0, tag: null, isBusy: () => false });
